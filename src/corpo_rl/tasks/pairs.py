@@ -1,0 +1,93 @@
+"""The verifier task on real pairs: a problem and two written answers, to be scored in words a chat model can write."""
+
+import re
+from collections.abc import Mapping, Sequence
+
+from corpo_rl.errors import DataError, ParseFailure
+from corpo_rl.records import VerifierItem
+from corpo_rl.tasks.verifier import MIN_CORRECT, UNPARSABLE_REWARD, Scores, min_margin_reward, verifier_measures
+
+_SCORE_LINE = re.compile(r"([AB]):[ \t]*(\S.*)?")
+_INTEGER = re.compile(r"[+-]?[0-9]{1,4}")
+
+
+class PairsTask:
+    """Verify pairs of answers: the completion ends with the lines `A: <score>` and `B: <score>`, each from 0 to 10.
+
+    Text before the two lines is allowed (an explanation), text after them is not.
+
+    Args:
+        items: The pairs, of any splits.
+
+    Raises:
+        DataError: There is no item.
+    """
+
+    name = "pairs"
+    min_correct = MIN_CORRECT
+    unparsable_reward = UNPARSABLE_REWARD
+
+    def __init__(self, items: Sequence[VerifierItem]) -> None:
+        if not items:
+            raise DataError("pairs: expected at least one pair, found none")
+        self._items_of: dict[str, list[VerifierItem]] = {}
+        for item in items:
+            self._items_of.setdefault(item.split, []).append(item)
+
+    def items(self, split: str) -> Sequence[VerifierItem]:
+        """Pairs of a split, in the order given."""
+        return tuple(self._items_of.get(split, ()))
+
+    def prompt(self, item: VerifierItem) -> str:
+        """The problem, both answers and the form asked for. Neither labels nor sources are in it."""
+        return (
+            f"Problem: {item.problem}\n\nAnswer A:\n{item.answer_a}\n\nAnswer B:\n{item.answer_b}\n\n"
+            "How sure are you that each answer is correct, from 0 (surely wrong) to 10 (surely correct)? "
+            "You may reason briefly. End with two lines:\nA: <score>\nB: <score>"
+        )
+
+    def parse(self, completion: str) -> Scores:
+        r"""The two scores, strictly.
+
+        Failure kinds: `empty`; `no_scores`: no line begins with `A:` or `B:`; `text_after_scores`: the two lines are
+        there, but not last; `repeated_scores`: they are there more than once; `missing_score`: the last two lines are
+        not one of A and then one of B; `malformed`: a score is not an integer; `out_of_range`: it is not in 0..10.
+
+        Example:
+            >>> task = PairsTask([VerifierItem("1", "1+1", "2", "3", 1, 0, domain="sums", split="train")])
+            >>> task.parse("B forgot a term.\nA: 8\nB: 2")
+            Scores(a=8, b=2)
+            >>> task.parse("A: 8/10\nB: 2")
+            Traceback (most recent call last):
+            corpo_rl.errors.ParseFailure: completion is not in the form the task asks for: malformed
+        """
+        lines = [line.strip() for line in completion.split("\n") if line.strip()]
+        if not lines:
+            raise ParseFailure("empty")
+        matches = [_SCORE_LINE.fullmatch(line) for line in lines]
+        letters = "".join(match.group(1) if match else "-" for match in matches)
+        if "A" not in letters and "B" not in letters:
+            raise ParseFailure("no_scores")
+        if not letters.endswith("AB"):
+            raise ParseFailure("text_after_scores" if "AB" in letters else "missing_score")
+        if letters.count("AB") > 1:
+            raise ParseFailure("repeated_scores")
+        score_a, score_b = (_score(match.group(2) if match else None) for match in matches[-2:])
+        return Scores(score_a, score_b)
+
+    def reward(self, item: VerifierItem, answer: Scores) -> float:
+        """See `corpo_rl.tasks.verifier.min_margin_reward`."""
+        return min_margin_reward(item, answer)
+
+    def measures(self, item: VerifierItem, answer: Scores) -> Mapping[str, float]:
+        """See `corpo_rl.tasks.verifier.verifier_measures`."""
+        return verifier_measures(item, answer)
+
+
+def _score(text: str | None) -> int:
+    if text is None or _INTEGER.fullmatch(text) is None:
+        raise ParseFailure("malformed")
+    score = int(text)
+    if not 0 <= score <= 10:
+        raise ParseFailure("out_of_range")
+    return score
