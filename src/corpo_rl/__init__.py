@@ -15,7 +15,6 @@ from corpo_rl.core.advantages import (
 )
 from corpo_rl.core.composition import compose_advantages
 from corpo_rl.core.dynamics import (
-    GroupClassCounts,
     floor_state,
     floored_group_share,
     group_class_counts,
@@ -31,7 +30,6 @@ __all__ = [
     "CorpoError",
     "DataError",
     "EstimatorError",
-    "GroupClassCounts",
     "MissingExtraError",
     "ParseFailure",
     "UsageError",

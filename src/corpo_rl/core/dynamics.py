@@ -4,7 +4,7 @@ Rewards of NaN are rollouts nobody could score: neither failed nor correct, and 
 is undefined is NaN. Advantages within rounding of 0 (1e-9 of the largest) count as 0.
 """
 
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,21 +23,15 @@ from corpo_rl.core.groups import (
 FloorState = Literal["active", "inert", "saturated", "unknown"]
 
 
-class GroupClassCounts(NamedTuple):
-    """Groups by what their rewards hold. A reward >= min_correct is correct; equal means equal up to rounding."""
-
-    all_failed_equal: int
-    """Every rollout failed, with one and the same reward. A group of one failure is here."""
-    all_failed_graded: int
-    """Every rollout failed, some worse than others: where a group-mean baseline reinforces failures."""
-    mixed: int
-    """Some rollouts failed and some are correct."""
-    all_correct_graded: int
-    """Every rollout is correct, some better than others."""
-    all_correct_equal: int
-    """Every rollout is correct, with one and the same reward. A group of one correct rollout is here."""
-    unscorable: int
-    """No rollout could be scored."""
+GROUP_CLASSES: tuple[str, ...] = (
+    "all_failed_equal",
+    "all_failed_graded",
+    "mixed",
+    "all_correct_graded",
+    "all_correct_equal",
+)
+"""Classes of groups. "equal": one and the same reward up to rounding, as in a group of one; "graded": some better than
+others. In an all_failed_graded group a group-mean baseline reinforces failures."""
 
 
 def n_reinforced_failures(rewards: ArrayLike, advantages: ArrayLike, *, min_correct: float) -> int:
@@ -162,13 +156,16 @@ def floored_group_share(rewards: ArrayLike, group_ids: ArrayLike, *, min_correct
     return float(np.count_nonzero(under(mean_G, floor)) / n_scorable) if n_scorable else float("nan")
 
 
-def group_class_counts(rewards: ArrayLike, group_ids: ArrayLike, *, min_correct: float) -> GroupClassCounts:
-    """Number of groups in each class; `_asdict()` gives them by name.
+def group_class_counts(rewards: ArrayLike, group_ids: ArrayLike, *, min_correct: float) -> dict[str, int]:
+    """Number of groups in each class.
 
     Args:
         rewards: Reward of each rollout, in task units; NaN where unscorable. Shape [N].
         group_ids: Prompt each rollout answers, integers or strings. Shape [N].
         min_correct: Least reward that counts as correct, in task units.
+
+    Returns:
+        A count for each of `GROUP_CLASSES`, then "unscorable": groups without one scorable rollout, in no class.
 
     Raises:
         DataError: A shape is wrong, a value is not finite (NaN rewards aside), or the ids are neither integers nor
@@ -176,8 +173,8 @@ def group_class_counts(rewards: ArrayLike, group_ids: ArrayLike, *, min_correct:
 
     Example:
         >>> counts = group_class_counts([0.0, 0.4, 1.0, 0.4, 0.4], ["a", "a", "b", "b", "c"], min_correct=0.5)
-        >>> counts.all_failed_graded, counts.mixed, counts.all_failed_equal
-        (1, 1, 1)
+        >>> {name: count for name, count in counts.items() if count}
+        {'all_failed_equal': 1, 'all_failed_graded': 1, 'mixed': 1}
     """
     rewards_N = reward_vector(rewards, unscorable="exclude")
     floor = finite_number("min_correct", min_correct)
@@ -185,14 +182,14 @@ def group_class_counts(rewards: ArrayLike, group_ids: ArrayLike, *, min_correct:
 
     equal_G = groups.all_equal(rewards_N)
     failing_G, passing_G = groups.any(rewards_N < floor), groups.any(rewards_N >= floor)
-    return GroupClassCounts(
-        all_failed_equal=_count(failing_G & ~passing_G & equal_G),
-        all_failed_graded=_count(failing_G & ~passing_G & ~equal_G),
-        mixed=_count(failing_G & passing_G),
-        all_correct_graded=_count(passing_G & ~failing_G & ~equal_G),
-        all_correct_equal=_count(passing_G & ~failing_G & equal_G),
-        unscorable=_count(~failing_G & ~passing_G),
-    )
+    return {
+        "all_failed_equal": _count(failing_G & ~passing_G & equal_G),
+        "all_failed_graded": _count(failing_G & ~passing_G & ~equal_G),
+        "mixed": _count(failing_G & passing_G),
+        "all_correct_graded": _count(passing_G & ~failing_G & ~equal_G),
+        "all_correct_equal": _count(passing_G & ~failing_G & equal_G),
+        "unscorable": _count(~failing_G & ~passing_G),
+    }
 
 
 def floor_state(rewards: ArrayLike, group_ids: ArrayLike, *, min_correct: float) -> FloorState:
