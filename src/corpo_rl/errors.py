@@ -38,3 +38,7 @@ class MissingExtraError(CorpoError, ImportError):
 
     def __init__(self, part: str, extra: str) -> None:
         super().__init__(f"{part} needs libraries that are not installed; run: pip install 'corpo-rl[{extra}]'")
+
+
+class FloorWarning(UserWarning):
+    """`min_correct` separates nothing: it binds in no group, or no reward exceeds it."""

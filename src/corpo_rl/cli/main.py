@@ -1,0 +1,64 @@
+"""The command `corpo-rl`. Each command's file is imported when it is called, so that `--help` is instant."""
+
+import importlib
+import sys
+
+import click
+
+from corpo_rl._version import __version__
+from corpo_rl.errors import CorpoError
+
+COMMANDS = {
+    "compare": "Train a verifier under several estimators and compare them.",
+    "pairs": "Build verifier pairs from problems and labelled answers.",
+    "warmstart": "Rebuild the embedded base policy from a seed.",
+}
+
+
+class _Commands(click.Group):
+    """Knows its commands by name, and imports one only when it is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = getattr(importlib.import_module(f"corpo_rl.cli.{cmd_name}"), cmd_name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="corpo-rl")
+def cli() -> None:
+    """RL post-training with graded rewards: CoRPO and its kin, trained and compared.
+
+    \b
+    Examples:
+      corpo-rl compare                        the embedded experiment, minutes on a CPU
+      corpo-rl compare --methods grpo,corpo --seeds 0,1,2
+      corpo-rl pairs gsm8k answers.jsonl --out pairs.jsonl
+      corpo-rl compare --scale small --pairs pairs.jsonl --steps 3
+    """
+
+
+def main() -> None:
+    """Run the command line: an error the user can act on is one line on stderr, anything else keeps its traceback."""
+    try:
+        cli(standalone_mode=False)
+    except CorpoError as error:
+        click.echo(f"error: {error}", err=True)
+        sys.exit(error.exit_code)
+    except click.exceptions.Abort:
+        click.echo("interrupted", err=True)
+        sys.exit(130)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except BrokenPipeError:  # the reader of our output has had enough
+        sys.stderr.close()
+        sys.exit(0)

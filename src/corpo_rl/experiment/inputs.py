@@ -1,0 +1,130 @@
+"""From settings to a task, its items and a policy."""
+
+import importlib.util
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from corpo_rl.errors import CorpoError, DataError, UsageError
+from corpo_rl.evaluation import Sampler
+from corpo_rl.experiment.settings import Settings
+from corpo_rl.records import EVALUATION_SPLITS, TRAIN
+from corpo_rl.tasks.base import Task
+
+if TYPE_CHECKING:
+    from corpo_rl.policies.local import LocalPolicy
+
+PAIRS_FILE = "pairs.jsonl"
+"""Copy of the pairs inside the experiment's folder, so that a moved or edited file changes nothing."""
+
+TASK_NAMES = ("mini", "pairs")
+
+
+def load_task(settings: Settings, folder: Path) -> Task:
+    """The task of an experiment in `folder`.
+
+    Raises:
+        UsageError: No such task.
+        DataError: The task's file is broken.
+    """
+    if settings.task == "mini":
+        from corpo_rl.tasks.mini import MiniTask
+
+        task: Task = MiniTask()
+    elif settings.task == "pairs":
+        from corpo_rl.pairs.files import read_pairs
+        from corpo_rl.tasks.pairs import PairsTask
+
+        task = PairsTask(read_pairs(folder / PAIRS_FILE))
+    else:
+        task = _user_task(settings.task)
+    if settings.min_correct is not None:
+        task.min_correct = settings.min_correct
+    return task
+
+
+def _user_task(spec: str) -> Task:
+    """An instance of the class NAME in the file of "FILE.py:NAME", the user's own code."""
+    path, _, name = spec.rpartition(":")
+    if not path.endswith(".py") or not Path(path).is_file():
+        raise UsageError(f"--task: expected {', '.join(TASK_NAMES)} or FILE.py:NAME of a Task class, got {spec!r}")
+    module_spec = importlib.util.spec_from_file_location("corpo_rl_user_task", path)
+    assert module_spec is not None
+    assert module_spec.loader is not None
+    module = importlib.util.module_from_spec(module_spec)
+    sys.modules[module_spec.name] = module
+    module_spec.loader.exec_module(module)
+    if not hasattr(module, name):
+        raise UsageError(f"--task: {path} has no class {name!r}")
+    task: Task = getattr(module, name)()
+    missing = [
+        part
+        for part in ("name", "min_correct", "unparsable_reward", "items", "prompt", "parse", "reward", "measures")
+        if not hasattr(task, part)
+    ]
+    if missing:
+        raise UsageError(f"--task: {spec} is not a Task, it lacks {', '.join(missing)} (see corpo_rl.tasks.base.Task)")
+    return task
+
+
+@dataclass(frozen=True)
+class Items:
+    """Items of a task whose prompts fit, by split, with the number left out as too long."""
+
+    by_split: dict[str, Sequence[Any]]
+    left_out: dict[str, int]
+
+
+def fitting_items(task: Task, policy: "LocalPolicy", settings: Settings) -> Items:
+    """Items whose rendered prompt is at most `max_prompt_tokens` long; evaluation splits cut to `eval_items`.
+
+    Raises:
+        DataError: No training item, or no evaluation item at all, fits.
+    """
+    by_split: dict[str, Sequence[Any]] = {}
+    left_out: dict[str, int] = {}
+    for split in (TRAIN, *EVALUATION_SPLITS):
+        items = list(task.items(split))
+        prompts = [policy.render(task.prompt(item)) for item in items]
+        lengths = [len(ids) for ids in policy.tokenizer(prompts)["input_ids"]] if prompts else []
+        fits = [item for item, n in zip(items, lengths, strict=True) if n <= settings.max_prompt_tokens]
+        left_out[split] = len(items) - len(fits)
+        by_split[split] = fits if split == TRAIN or not settings.eval_items else fits[: settings.eval_items]
+    if not by_split[TRAIN] or not any(by_split[split] for split in EVALUATION_SPLITS):
+        raise DataError(
+            f"task {task.name}: expected items in split 'train' and in at least one of {', '.join(EVALUATION_SPLITS)} "
+            f"within {settings.max_prompt_tokens} prompt tokens; {sum(left_out.values())} were too long "
+            "(--max-prompt-tokens)"
+        )
+    return Items(by_split, left_out)
+
+
+def sampler(policy: "LocalPolicy", settings: Settings, *, seed: int) -> Sampler:
+    """Sample from a policy under an experiment's settings, the same draws for the same seed."""
+
+    def sample(prompts: Sequence[str], n: int) -> list[list[str]]:
+        return policy.sample(
+            prompts,
+            n,
+            max_new_tokens=settings.max_new_tokens,
+            temperature=settings.temperature,
+            seed=seed,
+            batch_size=settings.eval_batch,
+        )
+
+    return sample
+
+
+def load_base(settings: Settings, base_folder: Path) -> "LocalPolicy":
+    """The policy every run starts from: the warm-started copy if there is one, else the one the settings name."""
+    try:
+        from corpo_rl.policies.local import load_policy
+    except ImportError as error:
+        if isinstance(error, CorpoError):
+            raise
+        from corpo_rl.errors import MissingExtraError
+
+        raise MissingExtraError("training", "train") from error
+    return load_policy(str(base_folder / "policy") if settings.warmup_steps else settings.policy)

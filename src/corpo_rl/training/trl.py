@@ -1,0 +1,251 @@
+"""CoRPO and its kin for TRL: `CorpoConfig` and `CorpoTrainer` in the place of `GRPOConfig` and `GRPOTrainer`.
+
+TRL generates, scores, and trains. Two of its methods are wrapped, none is copied: `_calculate_rewards`, where the
+rewards of all processes are together, and `_generate_and_score_completions`, whose advantages are replaced in the batch
+and in TRL's completion log. Tested on TRL 1.9.2 and 1.16.0.
+"""
+
+import warnings
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from trl import GRPOConfig, GRPOTrainer
+
+from corpo_rl.core.advantages import ESTIMATORS, FLOORED_ESTIMATORS, estimate_advantages
+from corpo_rl.core.dynamics import (
+    floored_group_share,
+    group_class_counts,
+    r_count,
+    reinforced_failure_share,
+)
+from corpo_rl.core.floorwatch import FloorWatch
+from corpo_rl.errors import FloorWarning, UsageError
+
+
+@dataclass
+class CorpoConfig(GRPOConfig):
+    """`GRPOConfig` with an advantage estimator and the reward from which a rollout counts as correct.
+
+    Raises:
+        UsageError: An unknown estimator, no `min_correct`, or a TRL setting that would undo the estimator.
+    """
+
+    advantage_estimator: str = field(
+        default="corpo",
+        metadata={"help": f"How rewards become advantages: one of {', '.join(ESTIMATORS)}."},
+    )
+    """Name of the estimator, as in `corpo_rl.estimate_advantages`."""
+    min_correct: float | None = field(
+        default=None,
+        metadata={"help": "Least total reward that counts as correct. Always given: no value suits every reward."},
+    )
+    """R_min_correct, in units of the weighted sum of the reward functions; a rollout is correct when reward >= it."""
+    floor_check_steps: int = field(
+        default=20,
+        metadata={"help": "Warn when min_correct separated nothing during this many generations in a row."},
+    )
+    """Length of the window, in generated batches, over which the floor is called inert or saturated."""
+    scale_rewards: str | bool | None = field(
+        default=None,
+        metadata={"help": "Left out, it follows the estimator: 'group' for grpo, 'none' for the others."},
+    )
+    """TRL's scaling. The estimator decides it; a value that contradicts the estimator is refused."""
+
+    def __post_init__(self) -> None:
+        _check_estimator(self.advantage_estimator, self.min_correct, self.floor_check_steps)
+        self.scale_rewards = _scale_for(self.advantage_estimator, self.scale_rewards)
+        super().__post_init__()
+        if self.multi_objective_aggregation == "normalize_then_sum":
+            raise UsageError(
+                "multi_objective_aggregation: 'normalize_then_sum' rescales every reward function by its batch, so "
+                "min_correct would no longer mean correctness; use 'sum_then_normalize' with reward_weights"
+            )
+
+
+def _check_estimator(name: str, min_correct: float | None, floor_check_steps: int) -> None:
+    if name not in ESTIMATORS:
+        raise UsageError(f"advantage_estimator: expected one of {', '.join(ESTIMATORS)}, got {name!r}")
+    if min_correct is None or not np.isfinite(min_correct):
+        raise UsageError(
+            f"min_correct: expected the least reward that counts as correct, got {min_correct}; pass "
+            "CorpoConfig(min_correct=...), in units of your total reward"
+        )
+    if floor_check_steps < 1:
+        raise UsageError(f"floor_check_steps: expected at least 1, got {floor_check_steps}")
+
+
+def _scale_for(estimator: str, given: str | bool | None) -> str:  # noqa: FBT001  # TRL allows both
+    wanted = "group" if estimator == "grpo" else "none"
+    spelled = {True: "group", False: "none", None: wanted}.get(given, given) if not isinstance(given, str) else given
+    if spelled != wanted:
+        raise UsageError(
+            f"scale_rewards: {estimator} divides by {'the group std' if wanted == 'group' else 'nothing'}, got "
+            f"{given!r}; leave scale_rewards out or set it to {wanted!r}"
+            + (
+                " (a group of equal failures has std 0, and the floor's advantage would explode)"
+                if estimator in FLOORED_ESTIMATORS
+                else ""
+            )
+        )
+    return wanted
+
+
+class CorpoTrainer(GRPOTrainer):
+    """`GRPOTrainer` whose advantages come from `args.advantage_estimator`.
+
+    Everything else is TRL's: models, PEFT, generation, loss types, logging. Rewards of one group may be spread over
+    processes; a rollout for which every reward function returned None is left out of the baseline and gets advantage 0.
+
+    Logged beside TRL's own metrics, every step, under `corpo/`:
+        reinforced_failure_share: failed rollouts with advantage > 0, over all failed ones; NaN values are not logged.
+        reinforced_failure_share_grpo: the same had the advantages been GRPO's.
+        r_count: number of rollouts with advantage > 0 over number with advantage < 0.
+        r_loss: sum of the loss over rollouts with advantage > 0 over the sum where it is < 0, the loss of a rollout
+            being -A times its summed log-probability in this step's forward pass. At most 0 by this definition.
+        floored_group_share: share of groups whose mean reward is under `min_correct`.
+        groups/<class>: share of groups that are all failed (equal, graded), mixed, or all correct (graded, equal).
+        correct_share, exceeding_share: share of scorable rollouts with reward >= and > `min_correct`.
+        unscorable: number of rollouts without a reward; advantage_mean, advantage_abs_mean: over all rollouts.
+
+    The completion log (`log_completions=True`) also holds `corpo_group`, `corpo_reward` and `corpo_split`.
+
+    Raises:
+        UsageError: `args` is not a `CorpoConfig`.
+    """
+
+    _tag_names: ClassVar = ["trl", "grpo", "corpo"]
+
+    def __init__(self, model: Any, reward_funcs: Any, args: CorpoConfig, **kwargs: Any) -> None:
+        if not isinstance(args, CorpoConfig):
+            raise UsageError(
+                f"args: expected a CorpoConfig, got {type(args).__name__}; it adds min_correct to GRPOConfig"
+            )
+        # The rewards arrive as float32, where 0.7 is 0.69999999: the threshold is rounded the same way.
+        self._min_correct = float(np.float32(args.min_correct))
+        self._estimator = args.advantage_estimator
+        self._advantages_N: NDArray[np.float64] | None = None
+        self._log_probs: torch.Tensor | None = None
+        self._loss_sums: dict[str, torch.Tensor | None] = {"train": None, "eval": None}
+        self._batch_of_step = (-1, "", 0)
+        self._floor_watch = FloorWatch(self._min_correct, window=args.floor_check_steps)
+        super().__init__(model=model, reward_funcs=reward_funcs, args=args, **kwargs)
+
+    def _calculate_rewards(self, inputs: Any, prompts: Any, completions: Any, completion_ids_list: Any) -> torch.Tensor:
+        rewards_per_func: torch.Tensor = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
+        mode = "train" if self.model.training else "eval"
+        rewards_N = _total_rewards(rewards_per_func, self.reward_weights)
+        group_size = self.num_generations if mode == "train" else self.num_generations_eval
+        group_N = np.arange(len(rewards_N)) // group_size
+
+        self._advantages_N = self._estimate(self._estimator, rewards_N, group_N)
+        self._log_dynamics(mode, rewards_N, group_N)
+        if mode == "train" and self._estimator in FLOORED_ESTIMATORS:
+            self._watch_floor()
+        self._log_columns(mode, rewards_N, group_N, n_local=len(prompts))
+        return rewards_per_func
+
+    def _generate_and_score_completions(self, inputs: Any) -> dict[str, Any]:
+        self._advantages_N = None
+        output: dict[str, Any] = super()._generate_and_score_completions(inputs)
+        advantages_N, self._advantages_N = self._advantages_N, None
+        if advantages_N is None or output["advantages"].ndim != 1:
+            raise RuntimeError("this version of TRL computes advantages in a way that corpo-rl does not know")
+
+        n_local = len(output["advantages"])
+        start = self.accelerator.process_index * n_local
+        output["advantages"] = torch.as_tensor(advantages_N[start : start + n_local]).to(output["advantages"])
+
+        logged = self._logs["advantages"]  # TRL has just appended its own advantages of the same rows
+        values = np.float32(advantages_N).tolist()
+        for _ in range(min(len(values), len(logged))):
+            logged.pop()
+        logged.extend(values)
+        return output
+
+    def _get_per_token_logps_and_entropies(self, *args: Any, **kwargs: Any) -> Any:
+        result = super()._get_per_token_logps_and_entropies(*args, **kwargs)
+        self._log_probs = result[0].detach()
+        return result
+
+    def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> torch.Tensor:
+        loss: torch.Tensor = super()._compute_loss(model, inputs)
+        log_probs, self._log_probs = self._log_probs, None
+        if log_probs is not None:
+            mask = inputs["completion_mask"] * inputs.get("tool_mask", 1)
+            loss_B = -inputs["advantages"] * (log_probs * mask).sum(dim=1)
+            sums = torch.stack([loss_B[inputs["advantages"] > 0].sum(), loss_B[inputs["advantages"] < 0].sum()])
+            mode = "train" if self.model.training else "eval"
+            so_far = self._loss_sums[mode]
+            self._loss_sums[mode] = sums if so_far is None else so_far + sums
+        return loss
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        """Log as TRL does, with `corpo/r_loss` over all rollouts since the last log."""
+        mode = "train" if self.model.training else "eval"
+        sums, self._loss_sums[mode] = self._loss_sums[mode], None
+        if sums is not None:
+            positive, negative = self.accelerator.reduce(sums, reduction="sum").tolist()
+            self._metrics[mode]["corpo/r_loss"].append(positive / negative if negative else float("nan"))
+        super().log(logs, start_time)
+
+    def _estimate(
+        self, estimator: str, rewards_N: NDArray[np.float64], group_N: NDArray[np.int64]
+    ) -> NDArray[np.float64]:
+        return estimate_advantages(estimator, rewards_N, group_N, min_correct=self._min_correct, unscorable="exclude")
+
+    def _log_dynamics(self, mode: str, rewards_N: NDArray[np.float64], group_N: NDArray[np.int64]) -> None:
+        advantages_N, floor = self._advantages_N, self._min_correct
+        assert advantages_N is not None
+        grpo_N = self._estimate("grpo", rewards_N, group_N)
+        scorable_N = np.isfinite(rewards_N)
+        figures = {
+            "reinforced_failure_share": reinforced_failure_share(rewards_N, advantages_N, min_correct=floor),
+            "reinforced_failure_share_grpo": reinforced_failure_share(rewards_N, grpo_N, min_correct=floor),
+            "r_count": r_count(advantages_N),
+            "floored_group_share": floored_group_share(rewards_N, group_N, min_correct=floor),
+            "correct_share": _mean(rewards_N[scorable_N] >= floor),
+            "exceeding_share": _mean(rewards_N[scorable_N] > floor),
+            "unscorable": float((~scorable_N).sum()),
+            "advantage_mean": float(advantages_N.mean()),
+            "advantage_abs_mean": float(np.abs(advantages_N).mean()),
+        }
+        counts = group_class_counts(rewards_N, group_N, min_correct=floor)
+        n_groups = int(group_N[-1]) + 1
+        figures |= {f"groups/{name}": count / n_groups for name, count in counts.items()}
+        for name, value in figures.items():
+            self._metrics[mode][f"corpo/{name}"].append(value)
+
+    def _watch_floor(self) -> None:
+        metrics = self._metrics["train"]
+        message = self._floor_watch.see(
+            floored=metrics["corpo/floored_group_share"][-1] > 0, exceeded=metrics["corpo/exceeding_share"][-1] > 0
+        )
+        if message and self.accelerator.is_main_process:
+            warnings.warn(f"{self._estimator}: {message}", FloorWarning, stacklevel=2)
+
+    def _log_columns(
+        self, mode: str, rewards_N: NDArray[np.float64], group_N: NDArray[np.int64], *, n_local: int
+    ) -> None:
+        step, last_mode, batch = self._batch_of_step
+        batch = batch + 1 if (step, last_mode) == (self.state.global_step, mode) else 0
+        self._batch_of_step = (self.state.global_step, mode, batch)
+        start = self.accelerator.process_index * n_local
+        rows = slice(start, start + n_local)
+        prefix = f"{mode}-{self.state.global_step}-{batch}"
+        self._log_completion_extra("corpo_group", [f"{prefix}-{group}" for group in group_N[rows]])
+        self._log_completion_extra("corpo_reward", rewards_N[rows].tolist())
+        self._log_completion_extra("corpo_split", [mode] * n_local)
+
+
+def _total_rewards(rewards_per_func: torch.Tensor, weights: torch.Tensor) -> NDArray[np.float64]:
+    """Weighted sum over the reward functions as TRL takes it: None adds 0, a row of only None is NaN. Shape [N]."""
+    total = (rewards_per_func * weights.to(rewards_per_func.device)).nansum(dim=1)
+    total[torch.isnan(rewards_per_func).all(dim=1)] = float("nan")
+    return total.double().cpu().numpy()
+
+
+def _mean(flags_N: NDArray[np.bool_]) -> float:
+    return float(flags_N.mean()) if len(flags_N) else float("nan")
