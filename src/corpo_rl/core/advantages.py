@@ -63,7 +63,7 @@ def grpo_advantages(
 
     mean_G, std_G, equal_G = groups.mean(rewards_N), groups.std(rewards_N), groups.all_equal(rewards_N)
     divisor_G = np.where(equal_G, np.inf, std_G + STD_EPSILON)
-    return settled((rewards_N - mean_G[groups.index_N]) / divisor_G[groups.index_N], rewards_N)
+    return settled((rewards_N - groups.per_rollout(mean_G)) / groups.per_rollout(divisor_G), rewards_N)
 
 
 def dr_grpo_advantages(
@@ -97,7 +97,7 @@ def dr_grpo_advantages(
     rewards_N = reward_vector(rewards, unscorable=unscorable)
     groups = index_groups(group_ids, n=len(rewards_N))
 
-    return settled(rewards_N - groups.mean(rewards_N)[groups.index_N], rewards_N)
+    return settled(rewards_N - groups.per_rollout(groups.mean(rewards_N)), rewards_N)
 
 
 def rloo_advantages(
@@ -212,7 +212,7 @@ def corpo_advantages(
     groups = index_groups(group_ids, n=len(rewards_N))
 
     baseline_G = np.maximum(floor, groups.mean(rewards_N))
-    return settled(rewards_N - baseline_G[groups.index_N], rewards_N)
+    return settled(groups.per_rollout(-baseline_G) + rewards_N, rewards_N)  # in this order NumPy adds in place
 
 
 def loo_corpo_advantages(

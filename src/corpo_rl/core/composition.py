@@ -64,7 +64,7 @@ def compose_advantages(
     groups = index_groups(group_ids, n=len(rewards_N))
 
     if baseline == "mean":
-        baseline_N = groups.mean(rewards_N)[groups.index_N]
+        baseline_N = groups.per_rollout(groups.mean(rewards_N))
     elif baseline == "leave_one_out":
         others_N = groups.mean_of_others(rewards_N)
         baseline_N = np.where(np.isnan(others_N), rewards_N if min_correct is None else floor, others_N)
@@ -74,7 +74,7 @@ def compose_advantages(
 
     if scale == "group_std":
         std_G = np.where(groups.all_equal(rewards_N), np.inf, groups.std(rewards_N) + STD_EPSILON)
-        advantages_N = advantages_N / std_G[groups.index_N]
+        advantages_N = advantages_N / groups.per_rollout(std_G)
     elif scale == "batch_std":
         advantages_N = advantages_N / _batch_std(rewards_N)
     if recentre and not np.isnan(rewards_N).all():

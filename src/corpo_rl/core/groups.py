@@ -1,12 +1,14 @@
 """Which rollouts belong together, their means and spreads, and the checks shared by every estimator."""
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from corpo_rl.errors import DataError, UsageError
+
+_Scalar = TypeVar("_Scalar", bound=np.generic)
 
 Unscorable = Literal["refuse", "exclude"]
 """What to do with a reward of NaN, a rollout nobody could score: refuse the call, or leave the rollout out."""
@@ -31,6 +33,10 @@ class Groups:
     size_G: NDArray[np.intp]  # noqa: N815
     """Rollouts in each group, unscorable ones included. Shape [G]."""
 
+    def per_rollout(self, values_G: NDArray[_Scalar]) -> NDArray[_Scalar]:
+        """The value of each rollout's group. Shape [N]."""
+        return values_G.take(self.index_N)  # half the time of values_G[index_N]
+
     def count(self, values_N: NDArray[np.float64]) -> NDArray[np.intp]:
         """Values of each group that are not NaN. Shape [G]."""
         return self._known(values_N)[2]
@@ -41,7 +47,9 @@ class Groups:
         # Summed as distances from a member of the group: no rounding where all are equal, less of it elsewhere.
         origin_G = np.full(len(self.size_G), np.nan)
         origin_G[index_N] = values_N
-        distance_G = np.bincount(index_N, weights=values_N - origin_G[index_N], minlength=len(self.size_G))
+        distance_N = origin_G.take(index_N)
+        np.subtract(values_N, distance_N, out=distance_N)  # in place: a fresh array costs more than the subtraction
+        distance_G = np.bincount(index_N, weights=distance_N, minlength=len(self.size_G))
         return origin_G + distance_G / np.maximum(count_G, 1)
 
     def mean_of_others(self, values_N: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -49,13 +57,13 @@ class Groups:
 
         (sum - v) / (n - 1), written as mean + (mean - v) / (n - 1), which does not round equal values.
         """
-        mean_N = self.mean(values_N)[self.index_N]
-        n_others_N = (self.count(values_N) - 1)[self.index_N]
+        mean_N = self.per_rollout(self.mean(values_N))
+        n_others_N = self.per_rollout(self.count(values_N) - 1)
         return np.where(n_others_N > 0, mean_N + (mean_N - values_N) / np.maximum(n_others_N, 1), np.nan)
 
     def std(self, values_N: NDArray[np.float64]) -> NDArray[np.float64]:
         """Standard deviation of each group, over n - 1. Shape [G]; NaN for a group with fewer than two values."""
-        mean_N = self.mean(values_N)[self.index_N]
+        mean_N = self.per_rollout(self.mean(values_N))
         index_N, squares_N, count_G = self._known((values_N - mean_N) ** 2)
         sum_G = np.bincount(index_N, weights=squares_N, minlength=len(self.size_G))
         return np.where(count_G > 1, np.sqrt(sum_G / np.maximum(count_G - 1, 1)), np.nan)
