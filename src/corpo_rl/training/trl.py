@@ -7,7 +7,7 @@ and in TRL's completion log. Tested on TRL 1.9.2 and 1.16.0.
 
 import warnings
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -22,6 +22,7 @@ from corpo_rl.core.dynamics import (
     reinforced_failure_share,
 )
 from corpo_rl.core.floorwatch import FloorWatch
+from corpo_rl.core.groups import ROUNDING, SMALLEST
 from corpo_rl.errors import FloorWarning, UsageError
 
 
@@ -48,7 +49,7 @@ class CorpoConfig(GRPOConfig):
         metadata={"help": "Warn when min_correct separated nothing during this many generations in a row."},
     )
     """Length of the window, in generated batches, over which the floor is called inert or saturated."""
-    scale_rewards: str | bool | None = field(
+    scale_rewards: str | None = field(  # not bool too: HfArgumentParser knows no such union; True and False do work
         default=None,
         metadata={"help": "Left out, it follows the estimator: 'group' for grpo, 'none' for the others."},
     )
@@ -118,15 +119,16 @@ class CorpoTrainer(GRPOTrainer):
 
     _tag_names: ClassVar = ["trl", "grpo", "corpo"]
 
-    def __init__(self, model: Any, reward_funcs: Any, args: CorpoConfig, **kwargs: Any) -> None:
+    def __init__(self, model: Any, reward_funcs: Any = None, args: CorpoConfig | None = None, **kwargs: Any) -> None:
         if not isinstance(args, CorpoConfig):
             raise UsageError(
                 f"args: expected a CorpoConfig, got {type(args).__name__}; it adds min_correct to GRPOConfig"
             )
-        # The rewards arrive as float32, where 0.7 is 0.69999999: the threshold is rounded the same way.
-        self._min_correct = float(np.float32(args.min_correct))
+        assert args.min_correct is not None, "CorpoConfig has checked it"
+        # Read like the rewards, which TRL rounds to float32: a reward of exactly min_correct is correct, 5/6 too.
+        self._min_correct = float(_as_decimals(np.float64(np.float32(args.min_correct))))
         self._estimator = args.advantage_estimator
-        self._advantages_N: NDArray[np.float64] | None = None
+        self._scored: _Scored | None = None
         self._log_probs: torch.Tensor | None = None
         self._loss_sums: dict[str, torch.Tensor | None] = {"train": None, "eval": None}
         self._batch_of_step = (-1, "", 0)
@@ -140,29 +142,23 @@ class CorpoTrainer(GRPOTrainer):
         group_size = self.num_generations if mode == "train" else self.num_generations_eval
         group_N = np.arange(len(rewards_N)) // group_size
 
-        self._advantages_N = self._estimate(self._estimator, rewards_N, group_N)
-        self._log_dynamics(mode, rewards_N, group_N)
+        self._scored = _Scored(rewards_N, group_N, self._estimate(self._estimator, rewards_N, group_N))
+        self._log_dynamics(mode, self._scored)
         if mode == "train" and self._estimator in FLOORED_ESTIMATORS:
             self._watch_floor()
-        self._log_columns(mode, rewards_N, group_N, n_local=len(prompts))
         return rewards_per_func
 
     def _generate_and_score_completions(self, inputs: Any) -> dict[str, Any]:
-        self._advantages_N = None
+        self._scored = None
         output: dict[str, Any] = super()._generate_and_score_completions(inputs)
-        advantages_N, self._advantages_N = self._advantages_N, None
-        if advantages_N is None or output["advantages"].ndim != 1:
+        scored, self._scored = self._scored, None
+        if scored is None or output["advantages"].ndim != 1:
             raise RuntimeError("this version of TRL computes advantages in a way that corpo-rl does not know")
 
         n_local = len(output["advantages"])
         start = self.accelerator.process_index * n_local
-        output["advantages"] = torch.as_tensor(advantages_N[start : start + n_local]).to(output["advantages"])
-
-        logged = self._logs["advantages"]  # TRL has just appended its own advantages of the same rows
-        values = np.float32(advantages_N).tolist()
-        for _ in range(min(len(values), len(logged))):
-            logged.pop()
-        logged.extend(values)
+        output["advantages"] = torch.as_tensor(scored.advantages_N[start : start + n_local]).to(output["advantages"])
+        self._log_rows("train" if self.model.training else "eval", scored)
         return output
 
     def _get_per_token_logps_and_entropies(self, *args: Any, **kwargs: Any) -> Any:
@@ -171,12 +167,15 @@ class CorpoTrainer(GRPOTrainer):
         return result
 
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> torch.Tensor:
+        self._log_probs = None
         loss: torch.Tensor = super()._compute_loss(model, inputs)
         log_probs, self._log_probs = self._log_probs, None
         if log_probs is not None:
             mask = inputs["completion_mask"] * inputs.get("tool_mask", 1)
-            loss_B = -inputs["advantages"] * (log_probs * mask).sum(dim=1)
-            sums = torch.stack([loss_B[inputs["advantages"] > 0].sum(), loss_B[inputs["advantages"] < 0].sum()])
+            advantages_B = inputs["advantages"]
+            loss_B = -advantages_B * (log_probs * mask).sum(dim=1)
+            rounding = (ROUNDING * advantages_B.abs().max()).clamp(min=SMALLEST)  # as everywhere in core.dynamics
+            sums = torch.stack([loss_B[advantages_B > rounding].sum(), loss_B[advantages_B < -rounding].sum()])
             mode = "train" if self.model.training else "eval"
             so_far = self._loss_sums[mode]
             self._loss_sums[mode] = sums if so_far is None else so_far + sums
@@ -196,10 +195,9 @@ class CorpoTrainer(GRPOTrainer):
     ) -> NDArray[np.float64]:
         return estimate_advantages(estimator, rewards_N, group_N, min_correct=self._min_correct, unscorable="exclude")
 
-    def _log_dynamics(self, mode: str, rewards_N: NDArray[np.float64], group_N: NDArray[np.int64]) -> None:
-        advantages_N, floor = self._advantages_N, self._min_correct
-        assert advantages_N is not None
-        grpo_N = self._estimate("grpo", rewards_N, group_N)
+    def _log_dynamics(self, mode: str, scored: "_Scored") -> None:
+        rewards_N, group_N, advantages_N, floor = *scored, self._min_correct
+        grpo_N = advantages_N if self._estimator == "grpo" else self._estimate("grpo", rewards_N, group_N)
         scorable_N = np.isfinite(rewards_N)
         figures = {
             "reinforced_failure_share": reinforced_failure_share(rewards_N, advantages_N, min_correct=floor),
@@ -220,31 +218,54 @@ class CorpoTrainer(GRPOTrainer):
 
     def _watch_floor(self) -> None:
         metrics = self._metrics["train"]
-        message = self._floor_watch.see(
-            floored=metrics["corpo/floored_group_share"][-1] > 0, exceeded=metrics["corpo/exceeding_share"][-1] > 0
+        floored_share, exceeding_share = (
+            metrics[f"corpo/{name}"][-1] for name in ("floored_group_share", "exceeding_share")
         )
+        if np.isnan(floored_share):  # nothing could be scored: that says nothing about the floor
+            return
+        message = self._floor_watch.see(floored=floored_share > 0, exceeded=exceeding_share > 0)
         if message and self.accelerator.is_main_process:
             warnings.warn(f"{self._estimator}: {message}", FloorWarning, stacklevel=2)
 
-    def _log_columns(
-        self, mode: str, rewards_N: NDArray[np.float64], group_N: NDArray[np.int64], *, n_local: int
-    ) -> None:
-        step, last_mode, batch = self._batch_of_step
-        batch = batch + 1 if (step, last_mode) == (self.state.global_step, mode) else 0
-        self._batch_of_step = (self.state.global_step, mode, batch)
-        start = self.accelerator.process_index * n_local
-        rows = slice(start, start + n_local)
-        prefix = f"{mode}-{self.state.global_step}-{batch}"
-        self._log_completion_extra("corpo_group", [f"{prefix}-{group}" for group in group_N[rows]])
-        self._log_completion_extra("corpo_reward", rewards_N[rows].tolist())
-        self._log_completion_extra("corpo_split", [mode] * n_local)
+    def _log_rows(self, mode: str, scored: "_Scored") -> None:
+        """Put ours into TRL's completion log, whose last rows TRL has just written. Every process holds every row."""
+        step = self.state.global_step
+        batch = self._batch_of_step[2] + 1 if self._batch_of_step[:2] == (step, mode) else 0
+        self._batch_of_step = (step, mode, batch)
+
+        logged = self._logs["advantages"]
+        for _ in range(min(len(scored.advantages_N), len(logged))):
+            logged.pop()
+        logged.extend(np.float32(scored.advantages_N).tolist())
+        extra = self._logs["extra"]
+        extra["corpo_group"].extend([f"{mode}-{step}-{batch}-{group}" for group in scored.group_N])
+        extra["corpo_reward"].extend(scored.rewards_N.tolist())
+        extra["corpo_split"].extend([mode] * len(scored.rewards_N))
+
+
+class _Scored(NamedTuple):
+    """One generated batch over all processes. Each of shape [N]."""
+
+    rewards_N: NDArray[np.float64]  # noqa: N815
+    group_N: NDArray[np.int64]  # noqa: N815
+    advantages_N: NDArray[np.float64]  # noqa: N815
 
 
 def _total_rewards(rewards_per_func: torch.Tensor, weights: torch.Tensor) -> NDArray[np.float64]:
     """Weighted sum over the reward functions as TRL takes it: None adds 0, a row of only None is NaN. Shape [N]."""
-    total = (rewards_per_func * weights.to(rewards_per_func.device)).nansum(dim=1)
-    total[torch.isnan(rewards_per_func).all(dim=1)] = float("nan")
-    return total.double().cpu().numpy()
+    rewards_NF = _as_decimals(rewards_per_func.double().cpu().numpy())
+    weights_F = _as_decimals(weights.double().cpu().numpy())
+    total_N = _as_decimals(np.where(np.isnan(rewards_NF), 0.0, rewards_NF) @ weights_F)
+    return np.where(np.isnan(rewards_NF).all(axis=1), np.nan, total_N)
+
+
+def _as_decimals(values: NDArray[np.float64] | np.float64) -> NDArray[np.float64]:
+    """Values that TRL has rounded to float32, each read as the decimal of up to 6 places that rounds to it, if any.
+
+    0.7 arrives as 0.699999988 and would fail a `min_correct` of 0.7; the mean of 0.1, 0.2 and 0.3 would not be 0.2.
+    """
+    decimals = np.round(values, 6)
+    return np.where(decimals.astype(np.float32) == values.astype(np.float32), decimals, values)
 
 
 def _mean(flags_N: NDArray[np.bool_]) -> float:
