@@ -1,5 +1,6 @@
 """What one comparison is: every setting that decides its numbers, and the presets of its scales."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
@@ -76,6 +77,8 @@ class Settings:
             )
         if self.learning_rate <= 0 or self.temperature <= 0:
             raise UsageError("--learning-rate and --temperature: expected numbers above 0")
+        if self.min_correct is not None and not math.isfinite(self.min_correct):
+            raise UsageError(f"--min-correct: expected a finite number, got {self.min_correct}")
         if self.k > self.samples_per_item:
             raise UsageError(
                 f"--k: pass@{self.k} needs at least {self.k} samples per item, got --samples {self.samples_per_item}"

