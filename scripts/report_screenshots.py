@@ -1,0 +1,54 @@
+"""Pictures of an HTML report at 1280 and 390 px, light and dark, to be looked at: REPORT.html FOLDER."""
+
+import base64
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from selenium import webdriver
+from selenium.webdriver.support.ui import WebDriverWait
+
+FLAGS = (
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--hide-scrollbars",
+)
+
+
+def main(report: Path, folder: Path) -> None:
+    """Write one full-page PNG per width and colour scheme."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as profile:
+        options = webdriver.ChromeOptions()
+        for flag in (*FLAGS, f"--user-data-dir={profile}"):
+            options.add_argument(flag)
+        # both named, so that selenium does not look for them on the network
+        options.binary_location = shutil.which("chromium") or shutil.which("google-chrome") or ""
+        driver = webdriver.Chrome(options, webdriver.ChromeService(shutil.which("chromedriver")))
+        try:
+            for width in (1280, 390):
+                for scheme in ("light", "dark"):
+                    picture(driver, report, width, scheme, folder / f"{report.stem}-{width}-{scheme}.png")
+        finally:
+            driver.quit()
+
+
+def picture(driver: webdriver.Chrome, report: Path, width: int, scheme: str, out: Path) -> None:
+    """Load the report at a width under a colour scheme and write all of it as a PNG."""
+    screen = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
+    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
+    features = [{"name": "prefers-color-scheme", "value": scheme}]
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+    driver.get(report.resolve().as_uri())
+    WebDriverWait(driver, 60).until(lambda d: d.execute_script("return document.documentElement.matches('.drawn')"))
+    shot = driver.execute_cdp_cmd("Page.captureScreenshot", {"captureBeyondViewport": True, "format": "png"})
+    out.write_bytes(base64.b64decode(shot["data"]))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]))
