@@ -39,7 +39,8 @@ def compose_advantages(
         min_correct: The floor, in task units: no baseline is under it. None for no floor.
         scale: "none"; "group_std", over n - 1 and + 1e-4, which gives 0 where a group's rewards are equal; or
             "batch_std", the same over all scorable rollouts of the call, without effect where their rewards are equal.
-        recentre: Whether to subtract the mean advantage of the scorable rollouts of the call, as batch whitening does.
+        recentre: Whether the mean advantage of the call is subtracted, as batch whitening does. Without a floor that
+            mean is 0 already, and a floor refuses it: the setting is here to be asked for, and to say why not.
         unscorable: Whether a reward of NaN is refused or its rollout excluded.
 
     Returns:

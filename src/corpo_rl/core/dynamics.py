@@ -121,7 +121,7 @@ def r_loss(advantages: ArrayLike, summed_log_probs: ArrayLike) -> float:
     """
     advantages_N = finite_vector("advantages", advantages)
     log_probs_N = finite_vector("summed_log_probs", summed_log_probs)
-    same_length("summed_log_probs", log_probs_N, n=len(advantages_N))
+    same_length("summed_log_probs", log_probs_N, n=len(advantages_N), as_in="advantages")
 
     loss_N, sign_N = -advantages_N * log_probs_N, _signs(advantages_N)
     down = loss_N[sign_N < 0].sum()
@@ -229,7 +229,7 @@ def _failed_and_signs(
 ) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
     rewards_N = reward_vector(rewards, unscorable="exclude")
     advantages_N = finite_vector("advantages", advantages)
-    same_length("advantages", advantages_N, n=len(rewards_N))
+    same_length("advantages", advantages_N, n=len(rewards_N), as_in="rewards")
     failed_N: NDArray[np.bool_] = rewards_N < finite_number("min_correct", min_correct)  # False for NaN
     return failed_N, _signs(advantages_N)
 

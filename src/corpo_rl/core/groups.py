@@ -111,7 +111,7 @@ def index_groups(group_ids: ArrayLike, *, n: int) -> Groups:
     """
     ids_N = _array("group_ids", group_ids)
     if ids_N.shape != (n,):
-        raise DataError(f"group_ids: expected shape [{n}], one id for each rollout, got {list(ids_N.shape)}")
+        raise DataError(f"group_ids: expected shape [{n}], as rewards, got {list(ids_N.shape)}")
     if n == 0:
         return Groups(index_N=np.zeros(0, dtype=np.intp), size_G=np.zeros(0, dtype=np.intp))
     if ids_N.dtype.kind in "iu":
@@ -167,10 +167,10 @@ def vector(name: str, values: ArrayLike) -> NDArray[np.float64]:
     return array.astype(np.float64, copy=False)
 
 
-def same_length(name: str, values_N: NDArray[np.float64], *, n: int) -> None:
-    """Raise DataError unless there is a value for each of the n rollouts."""
+def same_length(name: str, values_N: NDArray[np.float64], *, n: int, as_in: str) -> None:
+    """Raise DataError unless there are n values, as in the argument of that name."""
     if len(values_N) != n:
-        raise DataError(f"{name}: expected shape [{n}], one value for each reward, got [{len(values_N)}]")
+        raise DataError(f"{name}: expected shape [{n}], as {as_in}, got [{len(values_N)}]")
 
 
 def under(values: NDArray[np.float64], threshold: float) -> NDArray[np.bool_]:

@@ -84,7 +84,7 @@ def bootstrap_ratio_interval(
         0.375
     """
     numerator_I, denominator_I = finite_vector("numerator", numerator), finite_vector("denominator", denominator)
-    same_length("denominator", denominator_I, n=len(numerator_I))
+    same_length("denominator", denominator_I, n=len(numerator_I), as_in="numerator")
     columns_IC = np.stack([numerator_I, denominator_I], axis=1)
     return _interval(columns_IC, _ratio, rng=rng, level=level, n_resamples=n_resamples)
 
@@ -111,7 +111,7 @@ def paired_difference_interval(
         (0.25, 2, 1)
     """
     a_I, b_I = vector("a", a), vector("b", b)
-    same_length("b", b_I, n=len(a_I))
+    same_length("b", b_I, n=len(a_I), as_in="a")
     known_I = ~(np.isnan(a_I) | np.isnan(b_I))
     difference_I = finite_vector("a", a_I[known_I]) - finite_vector("b", b_I[known_I])
     return PairedDifference(
