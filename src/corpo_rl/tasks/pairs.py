@@ -3,6 +3,8 @@
 import re
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from corpo_rl.errors import DataError, ParseFailure
 from corpo_rl.records import VerifierItem
 from corpo_rl.tasks.verifier import MIN_CORRECT, UNPARSABLE_REWARD, Scores, min_margin_reward, verifier_measures
@@ -42,8 +44,8 @@ class PairsTask:
         """The problem, both answers and the form asked for. Neither labels nor sources are in it."""
         return (
             f"Problem: {item.problem}\n\nAnswer A:\n{item.answer_a}\n\nAnswer B:\n{item.answer_b}\n\n"
-            "How sure are you that each answer is correct, from 0 (surely wrong) to 10 (surely correct)? "
-            "You may reason briefly. End with two lines:\nA: <score>\nB: <score>"
+            "Score each answer from 0 (surely wrong) to 10 (surely correct). End with two lines:\n"
+            "A: <score>\nB: <score>"
         )
 
     def parse(self, completion: str) -> Scores:
@@ -74,6 +76,17 @@ class PairsTask:
             raise ParseFailure("repeated_scores")
         score_a, score_b = (_score(match.group(2) if match else None) for match in matches[-2:])
         return Scores(score_a, score_b)
+
+    def format_example(self, item: VerifierItem, rng: np.random.Generator) -> str:
+        """A completion in the form asked for, to teach the form and little else.
+
+        A right answer's score is drawn evenly from 3..10 and a wrong one's from 0..7, so that a policy which cannot
+        tell them apart learns to spread its scores, and not to hedge.
+        """
+        score_a, score_b = (
+            int(rng.integers(3, 11) if label else rng.integers(0, 8)) for label in (item.label_a, item.label_b)
+        )
+        return f"A: {score_a}\nB: {score_b}"
 
     def reward(self, item: VerifierItem, answer: Scores) -> float:
         """See `corpo_rl.tasks.verifier.min_margin_reward`."""
