@@ -160,7 +160,12 @@ def _final_table(results: Results, split: str) -> str:
     versus = None if base_line is None else f"pass@1 against {base_line}"
     heads = ["", columns[0].label, *([versus] if versus else []), *(column.label for column in columns[1:])]
     rows = "".join(_final_row(results, split, name, columns, versus) for name in names)
-    widths = ["name", "pass", *(["versus"] if versus else []), *("" for _ in columns[1:])]
+    widths = [
+        "name",
+        "pass",
+        *(["versus"] if versus else []),
+        *("reward" if column.key == "mean_reward" else "" for column in columns[1:]),
+    ]
     return f"""<div class="scroll"><table class="final">
 <caption><b>{_text(capital(split_title(results, split)))}</b> <span>{_text(description)}{counts}</span></caption>
 <colgroup>{"".join(f"<col{_class(width)}>" for width in widths)}</colgroup>

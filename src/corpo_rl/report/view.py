@@ -160,9 +160,9 @@ def percent(value: float) -> str:
     """
     if math.isnan(value):
         return "n/a"
-    if 0 < value < 0.005:
+    if 0 < value <= 0.005:
         return "<1 %"
-    if 0.995 < value < 1:
+    if 0.995 <= value < 1:
         return ">99 %"
     return f"{number(100 * value, digits=0)} %"
 

@@ -1,0 +1,128 @@
+from corpo_rl.report.summary import findings, headline
+
+from .synthetic import make_results
+
+
+def texts(results, kind):
+    return [finding.text for finding in findings(results) if finding.kind == kind]
+
+
+def set_verdicts(results, **verdicts):
+    """Give the pass@1 comparisons of each method a verdict per split, in the order of the splits."""
+    for row in results["comparisons"]:
+        if row["measure"] == "pass@1":
+            row["verdict"] = verdicts[row["method"]][list(results["splits"]).index(row["split"])]
+
+
+NONE = "no difference found"
+
+
+def test_headline_joins_methods_with_the_same_verdicts():
+    results = make_results(("grpo", "static", "corpo", "loo_corpo"))
+    set_verdicts(results, static=[NONE, "lower", NONE], corpo=["higher"] * 3, loo_corpo=["higher"] * 3)
+    assert headline(results) == (
+        "Against grpo by pass@1: static is lower out of domain, with no difference found elsewhere; "
+        "corpo and loo_corpo are higher on every split."
+    )
+
+
+def test_headline_says_that_no_difference_was_found():
+    results = make_results(("grpo", "static", "corpo"))
+    set_verdicts(results, static=[NONE] * 3, corpo=[NONE] * 3)
+    assert headline(results) == "No difference found by pass@1 between grpo and static or corpo."
+
+
+def test_an_undefined_difference_is_no_verdict():
+    results = make_results(("grpo", "corpo"))
+    for row in results["comparisons"]:
+        row["difference"] = {"value": None, "low": None, "high": None}
+    assert headline(results) == "No method could be compared with grpo by pass@1."
+    assert all("corpo undefined" in text for text in texts(results, "comparison"))
+
+
+def test_headline_of_a_single_method():
+    assert headline(make_results(("corpo",))) == "Only corpo was run, so there is nothing to compare it with."
+
+
+def test_comparison_names_size_interval_items_and_seeds():
+    results = make_results(("grpo", "corpo"), (0, 1))
+    row = next(row for row in results["comparisons"] if row["split"] == "ood" and row["measure"] == "pass@1")
+    row |= {"difference": {"value": -0.0412, "low": -0.1, "high": 0.0123}, "verdict": NONE}
+    assert (
+        "Out of domain, pass@1 against grpo's (95 % intervals, 98 items, 2 seeds): "
+        "corpo 0.041 lower (-0.100 to 0.012), no difference found." in texts(results, "comparison")
+    )
+
+
+def test_one_seed_is_cautioned_and_two_are_not():
+    caution = "One seed per method: the intervals cover the choice of items only, not what another seed would give."
+    assert caution in texts(make_results(), "caution")
+    assert not any("seed" in text and "interval" in text for text in texts(make_results(seeds=(0, 1)), "caution"))
+
+
+def test_pass_at_16_at_its_ceiling_names_what_guessing_gives():
+    results = make_results(("grpo", "corpo"))
+    for name in ("grpo", "corpo"):
+        results["methods"][name]["evaluation"]["ood"]["measures"]["pass@16"]["value"] = 1.0
+        results["methods"][name]["evaluation"]["in_domain"]["measures"]["pass@16"]["value"] = 0.9
+    # four joint outcomes: 1 - 0.75^16 = 0.98998
+    assert "pass@16 is at its ceiling out of domain: with four joint outcomes random guessing gives 0.990, so judge by pass@1." in texts(results, "caution")  # fmt: skip # noqa: E501
+
+
+def test_every_method_below_the_base_is_said_first_and_plainly():
+    results = make_results(("grpo", "corpo"))
+    for name, value in (("grpo", 0.1), ("corpo", 0.2)):
+        results["methods"][name]["evaluation"]["in_domain"]["measures"]["pass@1"]["value"] = value
+    assert findings(results)[0].kind == "poor"
+    assert findings(results)[0].text == (
+        "In domain, every method ends below the base's pass@1 of 0.380: grpo (0.100) and corpo (0.200). "
+        "Training made the policy worse there."
+    )
+
+
+def test_some_methods_below_the_base_are_named():
+    results = make_results(("grpo", "corpo"))
+    results["methods"]["grpo"]["evaluation"]["ood"]["measures"]["pass@1"]["value"] = 0.1
+    assert "Out of domain, above the base's pass@1 of 0.310: corpo (0.680); below the base's pass@1 of 0.310: grpo (0.100)." in texts(results, "level")  # fmt: skip # noqa: E501
+
+
+def test_answers_that_did_not_parse_are_said_plainly():
+    results = make_results(("grpo", "corpo"))
+    results["methods"]["corpo"]["evaluation"]["ood"]["measures"]["parse_failure_rate"]["value"] = 1.0
+    results["methods"]["grpo"]["evaluation"]["ood"]["measures"]["parse_failure_rate"]["value"] = 0.4
+    assert "Out of domain, no answer of corpo could be parsed: its other figures there say nothing." in texts(
+        results, "poor"
+    )
+    assert "Out of domain, 40 % of the answers of grpo could not be parsed." in texts(results, "caution")
+
+
+def test_hedging_is_named():
+    results = make_results(("grpo", "corpo"))
+    results["methods"]["corpo"]["evaluation"]["in_domain"]["measures"]["hedge_rate"]["value"] = 0.83
+    assert "In domain, corpo hedges with (5, 5) in 83 % of its parsed answers." in texts(results, "caution")
+
+
+def test_reinforced_failures_of_the_first_steps_come_from_the_run_of_grpo():
+    results = make_results(("corpo", "grpo"))
+    curve = results["runs"][1]["curves"]["reinforced_failure_share_grpo"]
+    curve[:11] = [None, 0.31, 0.2, 0.12, 0.2, 0.2, 0.2, 0.2, 0.2, 0.2, 0.99]
+    assert (
+        "In steps 2 to 10 GRPO reinforced between 12 % and 31 % of the failed rollouts of a step (grpo, seed 0): "
+        "they failed, yet had a positive advantage." in texts(results, "dynamics")
+    )
+    assert "corpo reinforced no failed rollout in any step." in texts(results, "dynamics")
+
+
+def test_without_a_run_of_grpo_the_rule_is_told_as_what_would_have_been():
+    told = texts(make_results(("static", "corpo")), "dynamics")
+    assert any("GRPO's rule would have reinforced" in text and "(static, seed 0)" in text for text in told)
+
+
+def test_warnings_and_unfinished_runs_are_passed_on():
+    results = make_results(("grpo", "static"))
+    results["runs"][0] |= {"status": "interrupted", "steps": 1}
+    results["settings"]["methods"].append("corpo")
+    told = texts(results, "caution")
+    assert "grpo, seed 0 is not finished (status: interrupted, 1 step done)." in told
+    assert "static, seed 0: the floor was saturated in steps 1 to 20." in told
+    assert "corpo was asked for but has no run." in told
