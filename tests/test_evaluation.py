@@ -20,7 +20,7 @@ def item(number, label_a, label_b):
 
 
 ITEMS = [item(0, 1, 0), item(1, 0, 1)]
-# Item 0 wants a high and a low score. Rewards: 9,1 -> min(0.8, 0.8); 5,5 -> 0; 9,9 -> min(0.8, -0.8); the last is unparsable.
+# Item 0 wants a high and a low score. Rewards: 9,1 -> min(.8, .8); 5,5 -> 0; 9,9 -> min(.8, -.8); the last: unparsable.
 # Item 1 wants a low and a high score: all four completions are wrong or do not parse.
 ANSWERS = [["3;9,1", "3;5,5", "3;9,9", "nonsense"], ["3;9,1", "", "3;11,1", "3;5,5"]]
 

@@ -49,11 +49,12 @@ def test_a_folder_with_something_else_in_it_is_refused(tmp_path):
 
 
 def test_pairs_are_copied_and_told_by_content_not_by_path(tmp_path):
-    settings = replace(QUICK, task="pairs", pairs=write_pairs(tmp_path / "a.jsonl", {}, {"problem": "3+4", "split": "in_domain"}))
+    judged = {"problem": "3+4", "split": "in_domain"}
+    settings = replace(QUICK, task="pairs", pairs=write_pairs(tmp_path / "a.jsonl", {}, judged))
     prepare(tmp_path / "out", settings)
     shutil.move(tmp_path / "a.jsonl", tmp_path / "b.jsonl")
     prepare(tmp_path / "out", replace(settings, pairs=str(tmp_path / "b.jsonl")))
-    other = write_pairs(tmp_path / "c.jsonl", {"problem": "2+2"}, {"problem": "3+4", "split": "in_domain"})
+    other = write_pairs(tmp_path / "c.jsonl", {"problem": "2+2"}, judged)
     with pytest.raises(UsageError, match="another experiment"):
         prepare(tmp_path / "out", replace(settings, pairs=other))
 

@@ -66,16 +66,15 @@ def run_base(experiment: Path, job: Job) -> None:
 
         policy = load_policy(settings.policy)
         items = fitting_items(job.task, policy, settings)
-        policy = warm_start_format(
+        warm_start_format(
             policy,
             job.task,
             items.by_split[TRAIN],
-            output_dir=job.folder / "warmstart",
+            output_dir=job.folder,
             steps=settings.warmup_steps,
             seed=0,
             on_step=lambda step: job.status("warm start", step, settings.warmup_steps),
         )
-        _save_policy(policy, job.folder / "policy")
     policy = load_base(settings, job.folder)
     items = fitting_items(job.task, policy, settings)
     write_json(
