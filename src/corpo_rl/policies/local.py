@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
+from transformers.utils import logging as transformers_logging
 
 from corpo_rl.errors import DataError, UsageError
 from corpo_rl.policies.mini import MINI_FOLDER
@@ -126,8 +127,9 @@ def load_policy(spec: str) -> LocalPolicy:
     if is_folder and not (Path(source) / "config.json").is_file():
         raise DataError(f"{source}: expected a folder with a model, found no config.json; save_pretrained() writes one")
     try:
-        tokenizer = AutoTokenizer.from_pretrained(source, padding_side="left")
-        model = AutoModelForCausalLM.from_pretrained(source, dtype=torch.float32)
+        with no_progress_bars():
+            tokenizer = AutoTokenizer.from_pretrained(source, padding_side="left")
+            model = AutoModelForCausalLM.from_pretrained(source, dtype=torch.float32)
     except (OSError, ValueError) as error:
         # transformers answers a missing file, an unknown architecture and an unreachable hub with these two
         reason = str(error).strip().splitlines()[0]
@@ -136,6 +138,18 @@ def load_policy(spec: str) -> LocalPolicy:
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
     return LocalPolicy(model=model, tokenizer=tokenizer, name=spec)
+
+
+@contextmanager
+def no_progress_bars() -> Iterator[None]:
+    """Keeps transformers from drawing a bar for every load and save."""
+    were_on = transformers_logging.is_progress_bar_enabled()
+    transformers_logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if were_on:
+            transformers_logging.enable_progress_bar()
 
 
 def _end_tokens(model: Any, tokenizer: Any) -> list[int]:
