@@ -57,7 +57,7 @@ def gsm8k(
     ood: int,
     pairs_per_question: int,
     max_chars: int | None,
-    force: bool,  # noqa: FBT001 - click passes every parameter by its name
+    force: bool,
 ) -> None:
     """Build verifier pairs from FILE, the labelled model answers published with GSM8K.
 
@@ -95,7 +95,7 @@ def _summary(answers: Gsm8kAnswers, built: BuiltPairs, sizes: PairSizes) -> str:
     lines += [
         f"{'other_domain':<13}{0:>7}   left empty: these answers are all of one domain",
         f"Left out: {answers.n_unfinished} answers without a final 'A:' line; {built.n_identical} pairs of identical "
-        f"answers; {built.n_too_long} pairs over --max-chars.",
+        f"answers; {built.n_repeated} repeated pairs; {built.n_too_long} pairs over --max-chars.",
         f"Of {built.n_usable} pairs with one right and one wrong answer, balancing and splitting keep "
         f"{len(built.split('train')) + len(built.split('in_domain'))}.",
         f"Calculator marks removed from {answers.n_marked} answers.",

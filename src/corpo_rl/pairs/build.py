@@ -64,6 +64,8 @@ class BuiltPairs:
     """Sorted by split; within a split in random order."""
     n_identical: int
     """Pairs dropped because both answers are the same text."""
+    n_repeated: int
+    """Pairs dropped because the same problem has come with the same two answers before."""
     n_too_long: int
     """Pairs dropped by `max_chars`."""
     n_usable: int
@@ -133,7 +135,11 @@ def build_pairs(
         for number, drawn in enumerate(_shuffled(pairs, rng))
     ]
     return BuiltPairs(
-        items=tuple(items), n_identical=pools.n_identical, n_too_long=pools.n_too_long, n_usable=pools.n_usable
+        items=tuple(items),
+        n_identical=pools.n_identical,
+        n_repeated=pools.n_repeated,
+        n_too_long=pools.n_too_long,
+        n_usable=pools.n_usable,
     )
 
 
@@ -154,6 +160,7 @@ class _Pools:
     same: _Pool
     """First lists: both right; second: both wrong."""
     n_identical: int
+    n_repeated: int
     n_too_long: int
     n_usable: int
 
@@ -162,18 +169,18 @@ def _pools(problems: Iterable[RatedProblem], *, max_chars: int | None) -> _Pools
     mixed: dict[tuple[str, str], tuple[list[_Pair], list[_Pair]]] = defaultdict(lambda: ([], []))
     same: dict[tuple[str, str], tuple[list[_Pair], list[_Pair]]] = defaultdict(lambda: ([], []))
     seen: set[tuple[str, str, str]] = set()
-    n_identical = n_too_long = n_usable = 0
+    n_identical = n_repeated = n_too_long = n_usable = 0
     for problem in problems:
         key = normalised(problem.problem)
         for first, second in combinations(sorted(problem.answers, key=lambda answer: answer.source), 2):
-            if first.text == second.text:
+            if first.text.strip() == second.text.strip():
                 n_identical += 1
                 continue
             if max_chars is not None and len(problem.problem) + len(first.text) + len(second.text) > max_chars:
                 n_too_long += 1
                 continue
             if (key, first.text, second.text) in seen:
-                n_identical += 1
+                n_repeated += 1
                 continue
             seen |= {(key, first.text, second.text), (key, second.text, first.text)}
             pair = _Pair(key, _item(problem.problem, first, second))
@@ -181,7 +188,7 @@ def _pools(problems: Iterable[RatedProblem], *, max_chars: int | None) -> _Pools
             n_usable += is_mixed
             pool = mixed if is_mixed else same
             pool[first.source, second.source][0 if first.correct else 1].append(pair)
-    return _Pools(mixed, same, n_identical, n_too_long, n_usable)
+    return _Pools(mixed, same, n_identical, n_repeated, n_too_long, n_usable)
 
 
 def _draw_twins(
