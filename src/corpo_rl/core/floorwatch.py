@@ -6,8 +6,8 @@ from collections import deque
 class FloorWatch:
     """Tells when `min_correct` has been without effect, or without mercy, for a whole window of batches.
 
-    inert: every group's mean was over the floor, and no group of the run was ever under it, so that the estimator has
-        been the plain group mean all along.
+    inert: every group's mean was at or over the floor, and no group of the run was ever under it, so that the estimator
+        has been the plain group mean all along.
     past: the same, but the floor did bind earlier in the run.
     saturated: no reward exceeded the floor, so that nothing had an advantage above 0.
 
@@ -54,10 +54,11 @@ class FloorWatch:
     def _message(self, state: str) -> str:
         span = f"in the last {self._window} batches"
         return {
-            "inert": f"floor is inert: min_correct {self._floor:g} was under every group's mean {span} and has not "
-            "bound once, so this is the plain group-mean baseline; raise min_correct above the best failing reward",
-            "past": f"floor no longer binds: every group's mean was over min_correct {self._floor:g} {span}; from "
-            "here on this is the group-mean baseline, as intended once a task is mostly solved",
-            "saturated": f"floor is saturated: no reward exceeded min_correct {self._floor:g} {span}, so rollouts are "
-            "only punished; lower min_correct to the least reward that still means correct, or start from a better policy",
+            "inert": f"floor is inert: min_correct {self._floor:g} was at or under every group's mean {span} and has "
+            "not bound once, so this is the plain group-mean baseline; raise min_correct above the best failing reward",
+            "past": f"floor no longer binds: every group's mean was at or over min_correct {self._floor:g} {span}; "
+            "from here on this is the group-mean baseline, as intended once a task is mostly solved",
+            "saturated": f"floor is saturated: no reward exceeded min_correct {self._floor:g} {span}, so rollouts "
+            "are only punished; lower min_correct to the least reward that still means correct, or start from a better "
+            "policy",
         }[state]
