@@ -22,7 +22,7 @@ def partition(index_N):
         ["b", "a", "b", "b", "a", ""],
         [-7, 4, -7, -7, 4, 0],  # negative: shifted, then counted
         [10**12, 3, 10**12, 10**12, 3, -(10**12)],  # too wide to count: sorted
-        np.array([127, -128, 127, 127, -128, 0], dtype=np.int8),  # the range does not fit the type
+        np.array([127, -128, 127, 127, -128, 0], dtype=np.int8),
         np.array([2**64 - 1, 2**64 - 3, 2**64 - 1, 2**64 - 1, 2**64 - 3, 2**64 - 2], dtype=np.uint64),
         [2**70, 3, 2**70, 2**70, 3, 0],  # fits no NumPy integer
         np.array(["b", "a", "b", "b", "a", "c"]),
@@ -35,6 +35,11 @@ def test_rows_with_one_id_are_one_group(ids):
     assert partition(groups.index_N) == [[0, 2, 3], [1, 4], [5]]
     assert groups.size_G[groups.index_N].tolist() == [3, 2, 3, 3, 2, 1]
     assert sorted(groups.size_G.tolist()) == [1, 2, 3], "no group may be empty"
+
+
+def test_a_range_that_does_not_fit_its_type():
+    ids = np.tile(np.array([-128, 127, 0], dtype=np.int8), 40)  # 127 - (-128) = 255 is no int8
+    assert partition(index_groups(ids, n=120).index_N) == [list(range(start, 120, 3)) for start in range(3)]
 
 
 @settings(deadline=None)

@@ -57,6 +57,8 @@ def test_ratio_is_pooled():
     # resampled, the two items give 1/1, 2/10 or 1/9
     actual = bootstrap_ratio_interval([1, 1], [1, 9], rng=rng(), level=0.9)
     np.testing.assert_allclose([actual.low, actual.high], [1 / 9, 1.0])
+    # a ratio of 0 is a ratio: the first item twice gives 0/4
+    assert bootstrap_ratio_interval([0, 1], [2, 2], rng=rng()) == Interval(0.25, 0.0, 0.5)
 
 
 def test_ratio_with_an_empty_denominator():
