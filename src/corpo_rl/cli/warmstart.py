@@ -1,6 +1,7 @@
 """`corpo-rl warmstart`: rebuild the embedded base policy from a seed, and measure it."""
 
 import math
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -8,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 import numpy as np
 
-from corpo_rl.errors import MissingExtraError, UsageError
+from corpo_rl.errors import DataError, MissingExtraError, UsageError
 
 if TYPE_CHECKING:
     from corpo_rl.evaluation import ItemTable
@@ -26,7 +27,7 @@ Written by
 
     {command}
 
-A Qwen3-architecture model of 4 layers and width 128 over single characters, 0.86 million parameters in float32. It
+A Qwen3-architecture model of 4 layers and width 128 over single characters, 0.66 million parameters in float32. It
 verifies sums and differences with partial skill, for RL to start from. Sampled at temperature 1:
 
 {skill}
@@ -65,6 +66,10 @@ def warmstart(out: Path, seed: int, clean_steps: int | None, soft_steps: int | N
     except ImportError as error:
         raise MissingExtraError("corpo-rl warmstart", "train") from error
 
+    try:
+        out.mkdir(parents=True, exist_ok=True)  # now, and not after ten minutes of training
+    except OSError as error:
+        raise DataError(f"--out {out}: expected a folder that can be written, got: {error.strerror}") from error
     torch.set_num_threads(threads)
     clean_steps, soft_steps = clean_steps or CLEAN_STEPS, soft_steps or SOFT_STEPS
     with tqdm(total=clean_steps + soft_steps, desc="training the base", unit="step") as bar:
@@ -77,7 +82,10 @@ def warmstart(out: Path, seed: int, clean_steps: int | None, soft_steps: int | N
         )
 
     skill = _skill_text(_measure(load_policy(str(out)), seed))
-    command = f"corpo-rl warmstart --out {out} --seed {seed} --threads {threads}"
+    command = (
+        f"corpo-rl warmstart --out {shlex.quote(str(out))} --seed {seed} --clean-steps {clean_steps} "
+        f"--soft-steps {soft_steps} --threads {threads}"
+    )
     (out / "README.md").write_text(README.format(command=command, skill=skill), encoding="utf-8")
     click.echo(skill)
 
