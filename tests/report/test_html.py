@@ -97,7 +97,8 @@ def test_ids_are_unique(plain, hostile):
 def test_undefined_figures_are_written_as_such():
     results = make_results(("grpo", "corpo"))
     results["methods"]["corpo"]["evaluation"]["ood"]["measures"]["pass@1"] = dict.fromkeys(("value", "low", "high"))
-    results["comparisons"][0]["difference"] = dict.fromkeys(("value", "low", "high"))
+    for row in results["comparisons"]:
+        row["difference"] = dict.fromkeys(("value", "low", "high"))
     text = compare_html(results)
     assert re.search(r'<th scope="row">.*?corpo.*?n/a', text)
     assert "nan" not in Page(text).text.lower()
@@ -105,8 +106,8 @@ def test_undefined_figures_are_written_as_such():
 
 def test_every_method_below_the_base_is_said_under_the_headline():
     results = make_results(("grpo", "corpo"))
-    for name in ("grpo", "corpo"):
-        results["methods"][name]["evaluation"]["in_domain"]["measures"]["pass@1"]["value"] = 0.1
+    for row in results["comparisons"]:
+        row["verdict"] = "lower"
     page = Page(compare_html(results))
     assert page.text.index("Training made the policy worse there.") < page.text.index("Final results")
 

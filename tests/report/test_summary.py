@@ -8,9 +8,9 @@ def texts(results, kind):
 
 
 def set_verdicts(results, **verdicts):
-    """Give the pass@1 comparisons of each method a verdict per split, in the order of the splits."""
+    """Give the pass@1 comparisons with grpo a verdict per split, in the order of the splits."""
     for row in results["comparisons"]:
-        if row["measure"] == "pass@1":
+        if row["measure"] == "pass@1" and row["reference"] == "grpo":
             row["verdict"] = verdicts[row["method"]][list(results["splits"]).index(row["split"])]
 
 
@@ -41,12 +41,12 @@ def test_an_undefined_difference_is_no_verdict():
 
 
 def test_headline_of_a_single_method():
-    assert headline(make_results(("corpo",))) == "Only corpo was run, so there is nothing to compare it with."
+    assert headline(make_results(("corpo",))) == ("Only corpo was run, so there is no other method to compare it with.")
 
 
 def test_comparison_names_size_interval_items_and_seeds():
     results = make_results(("grpo", "corpo"), (0, 1))
-    row = next(row for row in results["comparisons"] if row["split"] == "ood" and row["measure"] == "pass@1")
+    row = next(row for row in results["comparisons"] if (row["split"], row["reference"]) == ("ood", "grpo"))
     row |= {"difference": {"value": -0.0412, "low": -0.1, "high": 0.0123}, "verdict": NONE}
     assert (
         "Out of domain, pass@1 against grpo's (95 % intervals, 98 items, 2 seeds): "
@@ -69,21 +69,60 @@ def test_pass_at_16_at_its_ceiling_names_what_guessing_gives():
     assert "pass@16 is at its ceiling out of domain: with four joint outcomes random guessing gives 0.990, so judge by pass@1." in texts(results, "caution")  # fmt: skip # noqa: E501
 
 
+def set_against_base(results, split, **verdicts):
+    for row in results["comparisons"]:
+        if (row["measure"], row["reference"], row["split"]) == ("pass@1", "base", split):
+            row["verdict"] = verdicts[row["method"]]
+
+
 def test_every_method_below_the_base_is_said_first_and_plainly():
     results = make_results(("grpo", "corpo"))
-    for name, value in (("grpo", 0.1), ("corpo", 0.2)):
-        results["methods"][name]["evaluation"]["in_domain"]["measures"]["pass@1"]["value"] = value
+    set_against_base(results, "in_domain", grpo="lower", corpo="lower")
     assert findings(results)[0].kind == "poor"
     assert findings(results)[0].text == (
-        "In domain, every method ends below the base's pass@1 of 0.380: grpo (0.100) and corpo (0.200). "
+        "In domain, every method ends below the base's pass@1 of 0.380: grpo (0.720) and corpo (0.860). "
         "Training made the policy worse there."
+    )
+    assert "below the base" not in headline(results)
+    for split in ("ood", "other_domain"):
+        set_against_base(results, split, grpo="lower", corpo="lower")
+    assert headline(results).endswith("All of them ended below the base on every split.")
+
+
+def test_verdicts_against_the_base_are_told_apart():
+    results = make_results(("grpo", "static", "corpo"))
+    set_against_base(results, "in_domain", grpo="lower", static=NONE, corpo="higher")
+    set_against_base(results, "ood", grpo=NONE, static=NONE, corpo=NONE)
+    start = "the base's pass@1 of 0.380"
+    assert texts(results, "level") == [
+        f"In domain, above {start}: corpo (0.860); below {start}: grpo (0.720); not told from {start}: static (0.840).",
+        "In the other domain, every method ends above the base's pass@1 of 0.240.",
+    ]
+    assert texts(results, "poor") == [
+        "Out of domain, no method could be told from the base's pass@1 of 0.310: "
+        "grpo (0.540), static (0.660) and corpo (0.680)."
+    ]
+
+
+def test_pairs_without_the_reference_are_told():
+    results = make_results(("grpo", "static", "corpo", "loo_corpo"))
+    assert "Among static, corpo and loo_corpo no difference was found by pass@1." in texts(results, "comparison")
+    for row in results["comparisons"]:
+        assert (row["method"], row["reference"]) != ("corpo", "static"), "every pair is there once"
+    row = next(row for row in results["comparisons"] if (row["method"], row["reference"]) == ("static", "corpo"))
+    row["verdict"] = "lower"
+    assert any(
+        text.startswith("Among the other methods, by pass@1: against corpo, static is lower in domain, with")
+        for text in texts(results, "comparison")
     )
 
 
-def test_some_methods_below_the_base_are_named():
-    results = make_results(("grpo", "corpo"))
-    results["methods"]["grpo"]["evaluation"]["ood"]["measures"]["pass@1"]["value"] = 0.1
-    assert "Out of domain, above the base's pass@1 of 0.310: corpo (0.680); below the base's pass@1 of 0.310: grpo (0.100)." in texts(results, "level")  # fmt: skip # noqa: E501
+def test_methods_without_any_difference_are_named():
+    results = make_results(("grpo", "static", "corpo"))
+    for row in results["comparisons"]:
+        if (row["method"], row["reference"]) == ("static", "corpo"):
+            row["difference"] = {"value": 0.0, "low": 0.0, "high": 0.0}
+    assert "static and corpo have the same pass@1 on every item of every split." in texts(results, "comparison")
 
 
 def test_answers_that_did_not_parse_are_said_plainly():
@@ -93,13 +132,13 @@ def test_answers_that_did_not_parse_are_said_plainly():
     assert "Out of domain, no answer of corpo could be parsed: its other figures there say nothing." in texts(
         results, "poor"
     )
-    assert "Out of domain, 40 % of the answers of grpo could not be parsed." in texts(results, "caution")
+    assert "Out of domain, answers that could not be parsed: 40 % of grpo." in texts(results, "caution")
 
 
 def test_hedging_is_named():
     results = make_results(("grpo", "corpo"))
     results["methods"]["corpo"]["evaluation"]["in_domain"]["measures"]["hedge_rate"]["value"] = 0.83
-    assert "In domain, corpo hedges with (5, 5) in 83 % of its parsed answers." in texts(results, "caution")
+    assert "In domain, parsed answers that are the hedge (5, 5): 83 % of corpo." in texts(results, "caution")
 
 
 def test_reinforced_failures_of_the_first_steps_come_from_the_run_of_grpo():

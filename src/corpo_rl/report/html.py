@@ -199,7 +199,7 @@ def _value(found: Interval, key: str) -> str:
 def _versus(results: Results, split: str, name: str) -> str:
     if name == reference(results):
         return "reference"
-    row = comparison(results, name, split, "pass@1")
+    row = comparison(results, name, split, "pass@1", against=reference(results))
     return "" if row is None else _difference(row)
 
 
@@ -295,7 +295,7 @@ def _differences(results: Results) -> str:
 def _facts(results: Results) -> str:
     runs = {
         f"{run['method']}, seed {run['seed']}": f"{run['status']}, {run['steps']} steps"
-        + (f", {run['wall_seconds']:.0f} s" if run.get("wall_seconds") is not None else "")
+        + (f", {run['train_seconds']:.0f} s" if run.get("train_seconds") is not None else "")
         for name in method_names(results)
         for run in runs_of(results, name)
     }

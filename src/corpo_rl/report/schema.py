@@ -100,7 +100,7 @@ SCHEMA: Final[dict[str, Any]] = {
         "split": {
             "type": "object",
             "required": ["title"],
-            "properties": {"title": _TEXT, "description": _TEXT, "n_items": _COUNT},
+            "properties": {"title": _TEXT, "description": _TEXT, "n_items": _COUNT, "n_too_long": _COUNT},
         },
         "evaluation": {
             "type": "object",
@@ -121,7 +121,7 @@ SCHEMA: Final[dict[str, Any]] = {
                 "seed": {"type": "integer"},
                 "status": _TEXT,
                 "steps": _COUNT,
-                "wall_seconds": _NUMBER,
+                "train_seconds": _NUMBER,
                 "evaluation": {"$ref": "#/$defs/evaluation_by_split"},
                 "curves": {
                     "type": "object",
@@ -169,7 +169,7 @@ def check_results(results: object) -> None:
         DataError: Something is missing or of the wrong kind; the message names the first such place.
 
     Example:
-        >>> check_results({"schema": "corpo-rl.compare/0"})
+        >>> check_results({"schema": "corpo-rl.compare/0"})  # doctest: +ELLIPSIS
         Traceback (most recent call last):
         corpo_rl.errors.DataError: results.schema: ...corpo-rl.compare/0': written by another version
     """

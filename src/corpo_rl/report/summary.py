@@ -42,27 +42,23 @@ class Finding:
 
 
 def headline(results: Results) -> str:
-    """The verdict by pass@1, in one sentence."""
+    """The verdict by pass@1, in one sentence; a second one when every method did worse than no training."""
     base_line = reference(results)
-    rows = [row for row in results["comparisons"] if row["measure"] == "pass@1"]
+    rows = [row for row in results["comparisons"] if _is_pass_1(row) and row["reference"] == base_line]
     known = [row for row in rows if not math.isnan(interval(row["difference"]).value)]
     if not known:
         names = method_names(results)
         if len(names) == 1:
-            return f"Only {names[0]} was run, so there is nothing to compare it with."
+            return f"Only {names[0]} was run, so there is no other method to compare it with."
         return f"No method could be compared with {base_line or 'a reference'} by pass@1."
-    clauses: dict[str, list[str]] = {}
-    for method in dict.fromkeys(row["method"] for row in known):
-        clauses.setdefault(_verdict_clause(results, [row for row in known if row["method"] == method]), []).append(
-            method
-        )
-    same = clauses.pop("", [])
-    if not clauses:
-        return f"No difference found by pass@1 between {base_line} and {joined(same, last='or')}."
-    told = [f"{joined(names)} {'is' if len(names) == 1 else 'are'} {clause}" for clause, names in clauses.items()]
-    if same:
-        told.append(f"no difference found for {joined(same)}")
-    return f"Against {base_line} by pass@1: {'; '.join(told)}."
+    told, same = _verdicts(results, known)
+    if not told:
+        verdict = f"No difference found by pass@1 between {base_line} and {joined(same, last='or')}."
+    else:
+        told += [f"no difference found for {joined(same)}"] if same else []
+        verdict = f"Against {base_line} by pass@1: {'; '.join(told)}."
+    against_base = {row["verdict"] for row in results["comparisons"] if _is_pass_1(row) and row["reference"] == BASE}
+    return verdict + (" All of them ended below the base on every split." if against_base == {"lower"} else "")
 
 
 def findings(results: Results) -> list[Finding]:
@@ -81,8 +77,19 @@ def findings(results: Results) -> list[Finding]:
     return list(dict.fromkeys(texts))
 
 
+def _verdicts(results: Results, rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[str]]:
+    """Who differs and where, methods with the same verdicts together; then who differs nowhere."""
+    clauses: dict[str, list[str]] = {}
+    for method in dict.fromkeys(row["method"] for row in rows):
+        clause = _verdict_clause(results, [row for row in rows if row["method"] == method])
+        clauses.setdefault(clause, []).append(method)
+    same = clauses.pop("", [])
+    told = [f"{joined(names)} {'is' if len(names) == 1 else 'are'} {clause}" for clause, names in clauses.items()]
+    return told, same
+
+
 def _verdict_clause(results: Results, rows: Sequence[Mapping[str, Any]]) -> str:
-    """Where a method differs from the reference; empty when it differs nowhere."""
+    """Where a method differs from what it is compared with; empty when it differs nowhere."""
     verdicts = {row["split"]: row["verdict"] for row in rows}
     told = []
     for verdict in ("higher", "lower"):
@@ -96,15 +103,45 @@ def _verdict_clause(results: Results, rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _comparisons(results: Results) -> Iterator[str]:
+    base_line = reference(results)
     for split in split_names(results):
-        found = [comparison(results, method, split, "pass@1") for method in method_names(results)]
-        told: dict[tuple[str, int, int], list[str]] = {}
-        for row in found:
+        told: dict[tuple[int, int], list[str]] = {}
+        for method in method_names(results):
+            row = comparison(results, method, split, "pass@1", against=base_line)
             if row is not None:
-                told.setdefault((row["reference"], row["n_items"], row["n_seeds"]), []).append(_difference(row))
-        for (base_line, n_items, n_seeds), texts in told.items():
+                told.setdefault((row["n_items"], row["n_seeds"]), []).append(_difference(row))
+        for (n_items, n_seeds), texts in told.items():
             about = f"{level_text(results)} intervals, {_count(n_items, 'item')}, {_count(n_seeds, 'seed')}"
             yield f"{capital(place(results, split))}, pass@1 against {base_line}'s ({about}): {'; '.join(texts)}."
+    yield from _other_pairs(results)
+    yield from _twins(results)
+
+
+def _other_pairs(results: Results) -> Iterator[str]:
+    """The pairs in which neither is the reference nor the base."""
+    others = [name for name in method_names(results) if name != reference(results)]
+    rows = [row for row in results["comparisons"] if _is_pass_1(row) and row["reference"] in others]
+    told = []
+    for other in others:
+        found, _ = _verdicts(results, [row for row in rows if row["reference"] == other])
+        told += [f"against {other}, {clause}" for clause in found]
+    if told:
+        yield f"Among the other methods, by pass@1: {'; '.join(told)}."
+    elif rows:
+        yield f"Among {joined(others)} no difference was found by pass@1."
+
+
+def _twins(results: Results) -> Iterator[str]:
+    """Pairs of methods that do not differ on a single item: to a reader, a sign that one setting made them the same."""
+    rows = [row for row in results["comparisons"] if _is_pass_1(row) and row["reference"] != BASE]
+    for pair in dict.fromkeys((row["method"], row["reference"]) for row in rows):
+        ends = [row["difference"] for row in rows if (row["method"], row["reference"]) == pair]
+        if all(end == {"value": 0, "low": 0, "high": 0} for end in ends):
+            yield f"{joined(pair)} have the same pass@1 on every item of every split."
+
+
+def _is_pass_1(row: Mapping[str, Any]) -> bool:
+    return bool(row["measure"] == "pass@1")
 
 
 def _difference(row: Mapping[str, Any]) -> str:
@@ -118,26 +155,31 @@ def _difference(row: Mapping[str, Any]) -> str:
 
 
 def _against_base(results: Results) -> Iterator[Finding]:
+    """Verdicts against the base by pass@1: whether training helped at all."""
     for split in split_names(results):
-        base = measure(results, BASE, split, "pass@1").value
-        values = {name: measure(results, name, split, "pass@1").value for name in method_names(results)}
-        known = {name: value for name, value in values.items() if not math.isnan(value)}
-        if math.isnan(base) or not known:
-            continue
-        above = [f"{name} ({number(value)})" for name, value in known.items() if value > base]
-        below = [f"{name} ({number(value)})" for name, value in known.items() if value < base]
+        found: dict[str, list[str]] = {"higher": [], "lower": [], "no difference found": []}
+        for name in method_names(results):
+            row = comparison(results, name, split, "pass@1", against=BASE)
+            if row is not None and not math.isnan(interval(row["difference"]).value):
+                value = number(measure(results, name, split, "pass@1").value)
+                found[row["verdict"]].append(f"{name} ({value})")
+        names = [name for same in found.values() for name in same]
         where = capital(place(results, split))
-        start = f"the base's pass@1 of {number(base)}"
-        if len(below) == len(known):
-            who = "every method" if len(known) > 1 else "the method"
-            text = f"{where}, {who} ends below {start}: {joined(below)}. Training made the policy worse there."
+        start = f"the base's pass@1 of {number(measure(results, BASE, split, 'pass@1').value)}"
+        who = "every method" if len(names) > 1 else "the method"
+        if not names:
+            continue
+        if len(found["lower"]) == len(names):
+            text = f"{where}, {who} ends below {start}: {joined(names)}. Training made the policy worse there."
             yield Finding("poor", text)
-            continue
-        if len(above) == len(known) > 1:
-            yield Finding("level", f"{where}, every method ends above {start}.")
-            continue
-        told = [f"{way} {start}: {joined(who)}" for way, who in (("above", above), ("below", below)) if who]
-        yield Finding("level", f"{where}, {'; '.join(told) if told else f'no method moved from {start}'}.")
+        elif len(found["higher"]) == len(names):
+            yield Finding("level", f"{where}, {who} ends above {start}.")
+        elif len(found["no difference found"]) == len(names):
+            yield Finding("poor", f"{where}, no method could be told from {start}: {joined(names)}.")
+        else:
+            words = {"higher": "above", "lower": "below", "no difference found": "not told from"}
+            told = [f"{words[verdict]} {start}: {joined(who)}" for verdict, who in found.items() if who]
+            yield Finding("level", f"{where}, {'; '.join(told)}.")
 
 
 def _dynamics(results: Results) -> Iterator[str]:
@@ -172,19 +214,22 @@ def _reinforced_under_grpo(results: Results) -> str | None:
 def _answers(results: Results) -> Iterator[Finding]:
     for split in split_names(results):
         where = capital(place(results, split))
+        unparsed, hedged = [], []
         for name in (BASE, *method_names(results)):
-            unparsed = measure(results, name, split, "parse_failure_rate").value
+            failures = measure(results, name, split, "parse_failure_rate").value
             hedges = measure(results, name, split, "hedge_rate").value
             who = "the base" if name == BASE else name
-            if unparsed == 1:
+            if failures == 1:
                 text = f"{where}, no answer of {who} could be parsed: its other figures there say nothing."
                 yield Finding("poor", text)
-            elif unparsed >= MANY:
-                yield Finding("caution", f"{where}, {percent(unparsed)} of the answers of {who} could not be parsed.")
+            elif failures >= MANY:
+                unparsed.append(f"{percent(failures)} of {who}")
             if hedges >= 5 * MANY:
-                yield Finding(
-                    "caution", f"{where}, {who} hedges with (5, 5) in {percent(hedges)} of its parsed answers."
-                )
+                hedged.append(f"{percent(hedges)} of {who}")
+        if unparsed:
+            yield Finding("caution", f"{where}, answers that could not be parsed: {joined(unparsed)}.")
+        if hedged:
+            yield Finding("caution", f"{where}, parsed answers that are the hedge (5, 5): {joined(hedged)}.")
 
 
 def _trust(results: Results) -> Iterator[str]:

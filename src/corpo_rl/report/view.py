@@ -75,8 +75,6 @@ def level_text(results: Results) -> str:
 def reference(results: Results) -> str | None:
     """Method the others are compared with, None when the results name none."""
     named = results["settings"].get("reference")
-    if named is None and results["comparisons"]:
-        named = results["comparisons"][0]["reference"]
     return None if named is None else str(named)
 
 
@@ -124,10 +122,10 @@ def interval(node: Mapping[str, Any] | None) -> Interval:
     return Interval(*(math.nan if node.get(key) is None else float(node[key]) for key in ("value", "low", "high")))
 
 
-def comparison(results: Results, method: str, split: str, key: str) -> Mapping[str, Any] | None:
-    """The paired comparison of a method with the reference, None when there is none."""
+def comparison(results: Results, method: str, split: str, key: str, *, against: str | None) -> Mapping[str, Any] | None:
+    """The paired comparison of a method with another or with `BASE`, None when there is none."""
     for row in results["comparisons"]:
-        if (row["method"], row["split"], row["measure"]) == (method, split, key):
+        if (row["method"], row["split"], row["measure"], row["reference"]) == (method, split, key, against):
             found: Mapping[str, Any] = row
             return found
     return None
