@@ -56,6 +56,18 @@ def test_one_seed_has_a_band_and_several_have_a_line_each():
     assert len({trace["line"]["color"] for trace in several[:3]}) == 1
 
 
+def test_learning_curves_share_one_scale_that_fits_low_values():
+    results = make_results(("grpo", "corpo"))
+    points = results["runs"][1]["evaluation_curves"]["in_domain"]["pass@1"]
+    ranges = [charts(results)[f"learning-{row}"].figure["layout"]["yaxis"]["range"] for row in range(3)]
+    assert ranges == [[0, pytest.approx(1.1 * max(point["high"] for point in points))]] * 3
+    for run in results["runs"]:
+        for split in results["splits"]:
+            run["evaluation_curves"][split]["pass@1"] = [{"value": 0.1, "low": None, "high": None}] * 6
+    results["base"] = {"evaluation": {}}
+    assert charts(results)["learning-0"].figure["layout"]["yaxis"]["range"] == [0, pytest.approx(0.11)]
+
+
 def test_a_gap_in_the_classes_is_not_drawn_as_zero():
     # the step at which static could score nothing splits its areas in two stacks
     data = charts(make_results())["classes-2"].figure["data"]

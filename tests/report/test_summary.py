@@ -1,3 +1,5 @@
+import pytest
+
 from corpo_rl.report.summary import findings, headline
 
 from .synthetic import make_results
@@ -122,7 +124,8 @@ def test_methods_without_any_difference_are_named():
     for row in results["comparisons"]:
         if (row["method"], row["reference"]) == ("static", "corpo"):
             row["difference"] = {"value": 0.0, "low": 0.0, "high": 0.0}
-    assert "static and corpo have the same pass@1 on every item of every split." in texts(results, "comparison")
+    told = "static and corpo do not differ at all by pass@1 on any split: they seem to be the same policy."
+    assert told in texts(results, "comparison")
 
 
 def test_answers_that_did_not_parse_are_said_plainly():
@@ -165,3 +168,19 @@ def test_warnings_and_unfinished_runs_are_passed_on():
     assert "grpo, seed 0 is not finished (status: interrupted, 1 step done)." in told
     assert "static, seed 0: the floor was saturated in steps 1 to 20." in told
     assert "corpo was asked for but has no run." in told
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [
+        (1.0, "every group of corpo had a mean reward under min_correct: a floor that always binds is a constant"),
+        (0.0, "In no step had a group of corpo a mean reward under min_correct: a floor that never binds is inert"),
+    ],
+)
+def test_a_floor_that_always_or_never_binds_is_named(share, text):
+    results = make_results(("grpo", "corpo"))
+    curve = results["runs"][1]["curves"]["floored_group_share"]
+    curve[:] = [None, *[share] * 99]
+    assert any(text in told for told in texts(results, "dynamics"))
+    curve[50] = 0.5
+    assert not any("min_correct" in told for told in texts(results, "dynamics"))

@@ -4,6 +4,7 @@ A colour is written "var(--name)": `page.js` looks it up in `page.css`, so that 
 """
 
 import html
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -183,15 +184,29 @@ def _learning_curve(results: Results, split: str) -> Chart | None:
         return None
     layout = _layout()
     base = measure(results, BASE, split, "pass@1").value
-    if base == base:  # not NaN
+    if not math.isnan(base):
         layout["shapes"] = [_level(base)]
-    layout["yaxis"]["range"] = [0, 1.02]
+    layout["yaxis"]["range"] = [0, min(1.02, 1.1 * _top(results))]
     return Chart(
         f"learning-{split_names(results).index(split)}",
         capital(split_title(results, split)),
         "pass@1",
         {"data": traces, "layout": layout},
     )
+
+
+def _top(results: Results) -> float:
+    """Highest pass@1 in any learning curve or band, so that all splits share one scale."""
+    points = [
+        point
+        for run in results["runs"]
+        for split, curves in (run.get("evaluation_curves") or {}).items()
+        if split != "step"
+        for point in curves.get("pass@1", [])
+    ]
+    ends = [value for point in points for value in (point["value"], point["high"]) if value is not None]
+    starts = [measure(results, BASE, split, "pass@1").value for split in split_names(results)]
+    return float(max([0.1, *ends, *(value for value in starts if not math.isnan(value))]))
 
 
 def _curve_charts(

@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import json
+import math
 import re
 from collections.abc import Iterable, Mapping
 from html import escape
@@ -35,7 +36,6 @@ from corpo_rl.report.view import (
 )
 
 MINUS = "\N{MINUS SIGN}"
-_NEGATIVE = re.compile(r"(?<=[ (])-(?=\d)")
 
 SHARES = {"hedge_rate", "parse_failure_rate", "score_accuracy"}
 """Measures written as percentages."""
@@ -137,10 +137,10 @@ def _head(results: Results) -> str:
         for name, value in facts.items()
         if value not in (None, "")
     )
-    poor = "".join(f'<p class="poor">{_text(found.text)}</p>' for found in findings(results) if found.kind == "poor")
+    poor = "".join(f'<p class="poor">{_prose(found.text)}</p>' for found in findings(results) if found.kind == "poor")
     return f"""<header class="top">
 <p class="eyebrow"><b>corpo-rl compare</b> {escape(str(results["corpo_rl_version"]))}</p>
-<h1>{_text(headline(results))}</h1>
+<h1>{_prose(headline(results))}</h1>
 {poor}<dl class="facts">{shown}</dl>
 <p class="command"><code>{escape(str(results["command"]))}</code></p>
 </header>
@@ -192,7 +192,7 @@ def _final_row(results: Results, split: str, name: str, columns: list[Measure], 
 
 def _value(found: Interval, key: str) -> str:
     write = percent if key in SHARES else number
-    span = f"<small>[{write(found.low)}, {write(found.high)}]</small>" if found.low == found.low else ""
+    span = f"<small>[{write(found.low)}, {write(found.high)}]</small>" if not math.isnan(found.low) else ""
     return _minus(write(found.value)) + _minus(span)
 
 
@@ -205,7 +205,7 @@ def _versus(results: Results, split: str, name: str) -> str:
 
 def _difference(row: Mapping[str, Any]) -> str:
     found = interval(row["difference"])
-    if found.value != found.value:  # NaN
+    if math.isnan(found.value):
         return "n/a"
     word = row["verdict"] if row["verdict"] in {"higher", "lower"} else ""
     size = f"<span{_class(word)}>{_minus(number(found.value, signed=True))} {word}</span>"
@@ -216,12 +216,12 @@ def _difference(row: Mapping[str, Any]) -> str:
 
 def _strip(found: Interval, base: Interval, look: Style | None) -> str:
     """A bar from 0 to 1 with the interval, the value, and the base's value: the cell's numbers as a picture."""
-    if found.value != found.value:  # NaN
+    if math.isnan(found.value):
         return "<div></div>"
     places = {"at": found.value, "low": found.low, "high": found.high, "base": base.value}
-    style = "".join(f"--{name}:{100 * value:.2f}%;" for name, value in places.items() if value == value)
-    span = '<i class="span"></i>' if found.low == found.low else ""
-    start = '<i class="from"></i>' if base.value == base.value else ""
+    style = "".join(f"--{name}:{100 * value:.2f}%;" for name, value in places.items() if not math.isnan(value))
+    span = '<i class="span"></i>' if not math.isnan(found.low) else ""
+    start = '<i class="from"></i>' if not math.isnan(base.value) else ""
     color = "var(--soft)" if look is None else look.color
     parts = f'<i class="axis"></i>{start}{span}<i class="value"></i>'
     return f'<div class="strip" aria-hidden="true" style="{style}--color:{color}">{parts}</div>'
@@ -230,8 +230,8 @@ def _strip(found: Interval, base: Interval, look: Style | None) -> str:
 def _words(results: Results) -> str:
     found = findings(results)
     kinds = {"comparison", "level", "dynamics"}
-    told = "".join(f"<li>{_NEGATIVE.sub(MINUS, _text(f.text))}</li>" for f in found if f.kind in kinds)
-    cautions = "".join(f"<li>{_text(f.text)}</li>" for f in found if f.kind == "caution")
+    told = "".join(f"<li>{_prose(f.text)}</li>" for f in found if f.kind in kinds)
+    cautions = "".join(f"<li>{_prose(f.text)}</li>" for f in found if f.kind == "caution")
     box = f'<div class="cautions"><h3>Read with care</h3><ul>{cautions}</ul></div>' if cautions else ""
     return f'<h2 id="words">In words</h2>\n<ul class="words">{told}</ul>\n{box}'
 
@@ -359,6 +359,11 @@ def _digest(script: str) -> str:
 
 def _text(text: object) -> str:
     return escape(str(text))
+
+
+def _prose(text: str) -> str:
+    """A sentence, with true minus signs and no line end between a number and its percent sign."""
+    return re.sub(r"(?<=\d) %", "\N{NO-BREAK SPACE}%", re.sub(r"(?<=[ (])-(?=\d)", MINUS, _text(text)))
 
 
 def _minus(text: str) -> str:

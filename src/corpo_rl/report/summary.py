@@ -132,12 +132,12 @@ def _other_pairs(results: Results) -> Iterator[str]:
 
 
 def _twins(results: Results) -> Iterator[str]:
-    """Pairs of methods that do not differ on a single item: to a reader, a sign that one setting made them the same."""
+    """Pairs of methods with no difference and no spread: a reader must not take them for two independent results."""
     rows = [row for row in results["comparisons"] if _is_pass_1(row) and row["reference"] != BASE]
     for pair in dict.fromkeys((row["method"], row["reference"]) for row in rows):
         ends = [row["difference"] for row in rows if (row["method"], row["reference"]) == pair]
         if all(end == {"value": 0, "low": 0, "high": 0} for end in ends):
-            yield f"{joined(pair)} have the same pass@1 on every item of every split."
+            yield (f"{joined(pair)} do not differ at all by pass@1 on any split: they seem to be the same policy.")
 
 
 def _is_pass_1(row: Mapping[str, Any]) -> bool:
@@ -193,6 +193,28 @@ def _dynamics(results: Results) -> Iterator[str]:
             never.append(name)
     if never:
         yield f"{joined(never)} reinforced no failed rollout in any step."
+    yield from _phases(results)
+
+
+def _phases(results: Results) -> Iterator[str]:
+    """Methods that never left one phase: there a floor changes nothing, or is all that is left."""
+    always, never = [], []
+    for name in method_names(results):
+        shares = [value for run in runs_of(results, name) for _, value in _known(run, "floored_group_share")]
+        if shares and min(shares) == 1:
+            always.append(name)
+        elif shares and max(shares) == 0:
+            never.append(name)
+    if always:
+        yield (
+            f"In every step every group of {joined(always)} had a mean reward under min_correct: a floor that always "
+            "binds is a constant baseline, so corpo equals static here."
+        )
+    if never:
+        yield (
+            f"In no step had a group of {joined(never)} a mean reward under min_correct: a floor that never binds is "
+            "inert, so corpo equals dr_grpo here."
+        )
 
 
 def _reinforced_under_grpo(results: Results) -> str | None:

@@ -1,5 +1,6 @@
 """The results as a terminal table, at most 80 columns wide, and a summary."""
 
+import math
 import textwrap
 import unicodedata
 from collections.abc import Iterator
@@ -70,7 +71,7 @@ def _row(name: str, cells: list[str]) -> str:
 
 def _with_interval(found: Interval) -> str:
     span = f" [{number(found.low, digits=2)}, {number(found.high, digits=2)}]"
-    return number(found.value, digits=2) + (span if found.low == found.low else "")
+    return number(found.value, digits=2) + (span if not math.isnan(found.low) else "")
 
 
 def _wrapped(text: str, *, indent: str) -> list[str]:
