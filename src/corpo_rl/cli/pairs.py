@@ -15,7 +15,12 @@ DEFAULT_NAME = "pairs.jsonl"
 
 @click.group()
 def pairs() -> None:
-    """Build pairs files to train and judge a verifier on."""
+    """Build pairs files to train and judge a verifier on.
+
+    \b
+    Example:
+      corpo-rl pairs gsm8k example_model_solutions.jsonl --out pairs.jsonl
+    """
 
 
 @pairs.command()
@@ -61,8 +66,13 @@ def gsm8k(
 ) -> None:
     """Build verifier pairs from FILE, the labelled model answers published with GSM8K.
 
-    No question is in two splits; the right answer is A in half the pairs; every model wrote as many right as wrong
-    answers. Calculator marks such as <<3+4=7>> are removed from the answers.
+    No question is in two splits. Within a split the right answer is A in half the pairs, and every model wrote as many
+    right as wrong answers. Calculator marks such as <<3+4=7>> are removed from the answers.
+
+    \b
+    Examples:
+      corpo-rl pairs gsm8k example_model_solutions.jsonl --out pairs.jsonl
+      corpo-rl pairs gsm8k example_model_solutions.jsonl --out short.jsonl --max-chars 500 --in-domain 24 --ood 24
     """
     target = out / DEFAULT_NAME if out.is_dir() or not out.suffix else out
     answers = read_gsm8k_answers(file)
