@@ -118,6 +118,7 @@ def test_a_foreign_script_would_be_refused(driver, pages, tmp_path):
 @pytest.mark.parametrize("name", REPORTS)
 def test_nothing_is_cut_off(driver, pages, name, width):
     load(driver, pages[name], width=width)
+    driver.execute_script("for (const part of document.querySelectorAll('details')) part.open = true")
     assert driver.execute_script("return document.scrollingElement.scrollWidth") <= width
     script = """return Array.from(document.querySelectorAll('h1, h2, h3, p, li, dt, dd, td, th, caption, figcaption'))
         .filter((node) => node.clientWidth > 0 && node.scrollWidth > node.clientWidth + 1)
@@ -154,6 +155,19 @@ def test_a_method_can_be_hidden_and_shown_again(driver, pages):
     assert drawn["classes-0"] == full["classes-0"]
     button.click()
     assert n_drawn(driver) == full
+
+
+def test_print_is_light_and_narrow_and_the_screen_comes_back(driver, pages):
+    script = """dispatchEvent(new Event(arguments[0]));
+        return [getComputedStyle(document.body).color, document.querySelector('#curve-r_count svg').clientWidth]"""
+    load(driver, pages["five methods"])
+    light, wide = driver.execute_script(script, "none")
+    load(driver, pages["five methods"], scheme="dark")
+    dark = driver.execute_script(script, "none")
+    assert dark[0] != light
+    assert driver.execute_script(script, "beforeprint") == [light, 620]
+    assert driver.execute_script(script, "afterprint") == dark
+    assert wide != 620
 
 
 def test_a_tooltip_tells_the_values(driver, pages):

@@ -8,7 +8,8 @@ from html.parser import HTMLParser
 import pytest
 
 from corpo_rl.errors import MissingExtraError
-from corpo_rl.report.html import compare_html, script_json
+from corpo_rl.report.html import compare_html
+from corpo_rl.report.markup import script_json
 
 from .synthetic import HOSTILE, make_hostile, make_results
 
@@ -110,6 +111,19 @@ def test_every_method_below_the_base_is_said_under_the_headline():
         row["verdict"] = "lower"
     page = Page(compare_html(results))
     assert page.text.index("Training made the policy worse there.") < page.text.index("Final results")
+
+
+def test_lower_is_better_for_an_error_and_worse_for_a_pass():
+    results = make_results(("grpo", "corpo"))
+    for row in results["comparisons"]:
+        row["verdict"] = "lower"
+        row["measure"] = row["measure"].replace("mean_reward", "brier")
+    text = compare_html(results)
+    rows = re.findall(r"corpo against grpo</th>(.*?)</tr>", text, re.S)
+    assert len(rows) == 3
+    for row in rows:
+        assert re.search(r'data-label="pass@1"><span class="bad">', row)
+        assert re.search(r'data-label="Brier"><span class="good">', row)
 
 
 def test_a_page_without_runs_is_still_a_page():

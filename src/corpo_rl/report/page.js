@@ -24,9 +24,14 @@
       const { data, layout } = themed(figure, "", css);
       for (const trace of data) trace.visible = !hidden.has(trace.legendgroup);
       layout.dragmode = touch ? false : "zoom";
-      if (width) Object.assign(layout, { width, autosize: false });
+      Object.assign(layout, width ? { width, autosize: false } : { autosize: true });
       Plotly.react(place, data, layout, config);
     }
+  }
+
+  // Plotly keeps the width it was last given until told to look at the page again
+  function fit() {
+    for (const { id } of charts) Plotly.Plots.resize(document.getElementById(id));
   }
 
   for (const button of document.querySelectorAll("button[data-slot]")) {
@@ -42,7 +47,7 @@
   }
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => draw());
   addEventListener("beforeprint", () => { root.classList.add("print"); draw(620); });
-  addEventListener("afterprint", () => { root.classList.remove("print"); draw(); });
+  addEventListener("afterprint", () => { root.classList.remove("print"); draw(); fit(); });
   draw();
   root.classList.add("drawn");
 })();
