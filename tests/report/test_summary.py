@@ -168,6 +168,8 @@ def test_warnings_and_unfinished_runs_are_passed_on():
     assert "grpo, seed 0 is not finished (status: interrupted, 1 step done)." in told
     assert "static, seed 0: the floor was saturated in steps 1 to 20." in told
     assert "corpo was asked for but has no run." in told
+    results["runs"] = []
+    assert not any("One seed" in text for text in texts(results, "caution"))
 
 
 @pytest.mark.parametrize(

@@ -255,11 +255,11 @@ def _answers(results: Results) -> Iterator[Finding]:
 
 
 def _trust(results: Results) -> Iterator[str]:
-    seeds = [len(runs_of(results, name)) for name in method_names(results)]
-    if seeds and min(seeds) <= 1:
+    seeds = [n for name in method_names(results) if (n := len(runs_of(results, name)))]
+    if seeds and min(seeds) == 1:
         yield (
             "One seed per method: the intervals cover the choice of items only, not what another seed would give."
-            if max(seeds) <= 1
+            if max(seeds) == 1
             else "Some methods have one seed only: their intervals cover the choice of items, not of seeds."
         )
     k = pass_k(results)
