@@ -125,9 +125,10 @@ def _check_installed() -> None:
 def _write_reports(out: Path, results: dict[str, Any], *, as_json: bool) -> None:
     from corpo_rl.experiment.folder import write_text
     from corpo_rl.report.html import compare_html
-    from corpo_rl.report.schema import results_json
+    from corpo_rl.report.schema import check_results, results_json
     from corpo_rl.report.text import compare_text
 
+    check_results(results)
     write_text(out / "results.json", results_json(results))
     write_text(out / "report.html", compare_html(results))
     click.echo(results_json(results) if as_json else compare_text(results))

@@ -19,8 +19,7 @@ from corpo_rl.experiment.inputs import load_task
 from corpo_rl.experiment.settings import Settings, settings_from_json
 from corpo_rl.experiment.worker import BASE, job_name
 from corpo_rl.records import EVALUATION_SPLITS, Interval
-
-SCHEMA = "corpo-rl.compare/1"
+from corpo_rl.report.schema import VERSION
 
 FLOOR_WINDOW = 20
 """Steps in a row after which an inert or saturated floor is told."""
@@ -84,7 +83,7 @@ def collect(out: Path, *, methods: Sequence[str], seeds: Sequence[int], command:
     tables = {method: [_tables(out / "runs" / job_name(method, seed)) for seed in seeds] for method in methods}
     reference = "grpo" if "grpo" in methods else methods[0]
     results = {
-        "schema": SCHEMA,
+        "schema": VERSION,
         "corpo_rl_version": __version__,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": command,
