@@ -89,6 +89,9 @@ def test_splits_keep_their_order():
 
 def test_format_examples_parse_and_lean_to_the_labels():
     rng = np.random.default_rng(0)
-    scores = [TASK.parse(TASK.format_example(RIGHT_WRONG, rng)) for _ in range(500)]
-    assert {score.a for score in scores} == set(range(3, 11))
-    assert {score.b for score in scores} == set(range(8))
+    scores = [TASK.parse(TASK.format_example(RIGHT_WRONG, rng)) for _ in range(2000)]
+    sides = set(range(11)) - {5}
+    assert {score.a for score in scores} == {score.b for score in scores} == sides
+    # two in three; the standard error of a share of 2000 is sqrt(2/9 / 2000) = 0.011
+    assert sum(score.a > 5 for score in scores) / 2000 == pytest.approx(2 / 3, abs=0.04)
+    assert sum(score.b < 5 for score in scores) / 2000 == pytest.approx(2 / 3, abs=0.04)

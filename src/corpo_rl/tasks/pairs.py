@@ -80,11 +80,12 @@ class PairsTask:
     def format_example(self, item: VerifierItem, rng: np.random.Generator) -> str:
         """A completion in the form asked for, to teach the form and little else.
 
-        A right answer's score is drawn evenly from 3..10 and a wrong one's from 0..7, so that a policy which cannot
-        tell them apart learns to spread its scores, and not to hedge.
+        Two scores in three lie on their label's side of 5, evenly over 6..10 or 0..4. A policy that cannot tell the
+        answers apart so learns to take sides, where even scores over 0..10 taught it to hedge.
         """
         score_a, score_b = (
-            int(rng.integers(3, 11) if label else rng.integers(0, 8)) for label in (item.label_a, item.label_b)
+            int(rng.integers(6, 11) if (rng.random() < 2 / 3) == bool(label) else rng.integers(0, 5))
+            for label in (item.label_a, item.label_b)
         )
         return f"A: {score_a}\nB: {score_b}"
 
