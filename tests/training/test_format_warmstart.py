@@ -1,5 +1,6 @@
 import pytest
 import torch
+from safetensors import SafetensorError
 
 from corpo_rl.errors import DataError, ParseFailure, UsageError
 from corpo_rl.policies.local import LocalPolicy
@@ -125,4 +126,22 @@ def test_a_run_that_was_cut_short_starts_again(tmp_path, monkeypatch):
 def test_bad_calls(tmp_path, task, items, changes, error, message):
     with pytest.raises(error, match=message):
         warm_start_format(untrained(), task, items, output_dir=tmp_path, **{"seed": 0, "steps": 1, **changes})
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "error", [SafetensorError("I/O error:\nNo space left on device"), OSError(28, "No space left")]
+)
+def test_full_disk_leaves_no_half_written_policy(tmp_path, monkeypatch, error):
+    def fails(*_, **__):
+        raise error
+
+    policy, task = untrained(), Taught()
+    monkeypatch.setattr(format_warmstart, "train_supervised", lambda *_, **__: None)
+    monkeypatch.setattr(policy.model, "save_pretrained", fails)
+    with pytest.raises(
+        DataError, match=r"policy: could not be written \(.*No space left.*\); free space there"
+    ) as raised:
+        warm_start_format(policy, task, task.items("train"), output_dir=tmp_path, seed=0, steps=1)
+    assert "\n" not in str(raised.value)
     assert list(tmp_path.iterdir()) == []

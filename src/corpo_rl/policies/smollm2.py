@@ -13,6 +13,7 @@ import tempfile
 from pathlib import Path
 
 import torch
+from safetensors import SafetensorError
 from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
 
 from corpo_rl.errors import CorpoError, DataError
@@ -129,8 +130,8 @@ def _convert(gguf: Path, target: Path) -> None:
     tokenizer.save_pretrained(target)
     try:
         model.save_pretrained(target)
-    except Exception as error:  # a full disk is an error of safetensors' own, not an OSError
-        raise _unwritable(target, error) from error
+    except SafetensorError as error:  # a full disk, as the weights' writer reports it
+        raise _unwritable(target.parent, error) from error
 
 
 def _unwritable(folder: Path, error: Exception) -> DataError:

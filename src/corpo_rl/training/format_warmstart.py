@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
+from safetensors import SafetensorError
 
 from corpo_rl.errors import DataError, UsageError
 from corpo_rl.policies.local import LocalPolicy, load_policy
@@ -95,8 +96,9 @@ def warm_start_format(
                 on_step=on_step,
             )
         _save(policy, folder)
-    except OSError as error:
-        raise DataError(f"{folder}: could not be written ({error.strerror or error}); free space there") from error
+    except (OSError, SafetensorError) as error:  # the second: a full disk, as the weights' writer reports it
+        reason = " ".join(str(error).split())
+        raise DataError(f"{folder}: could not be written ({reason}); free space there") from error
     return policy
 
 
