@@ -36,7 +36,7 @@ def warm_start_format(
     seed: int,
     steps: int,
     batch_size: int = 2,
-    learning_rate: float = 5e-5,
+    learning_rate: float = 1e-4,
     on_step: Callable[[int], None] | None = None,
 ) -> LocalPolicy:
     """Teach a policy the form of a task's answers, once: later calls load what the first one wrote.
@@ -49,7 +49,8 @@ def warm_start_format(
         seed: Orders the items and draws the completions.
         steps: Optimiser steps.
         batch_size: Examples per step. Ours: two, whose logits over a vocabulary of 49,152 fit any memory.
-        learning_rate: Of AdamW, constant. Ours: measured on SmolLM2-135M.
+        learning_rate: Of AdamW, constant. Ours: after 16 steps SmolLM2-135M wrote 45 of 48 completions in form, where
+            half this rate gave 36 after 12.
         on_step: Called after each step with the number of steps done; never when the policy is loaded.
 
     Returns:
