@@ -89,7 +89,7 @@ def settings(folder, **changes):
         "num_generations": GROUP_SIZE,
         "per_device_train_batch_size": 8,
         "max_completion_length": MAX_NEW_TOKENS,
-        "learning_rate": 1e-2,
+        "learning_rate": 1e-3,
         "loss_type": "dr_grpo",
         "bf16": False,
         "use_cpu": True,

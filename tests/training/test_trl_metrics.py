@@ -10,7 +10,6 @@ from corpo_rl.errors import FloorWarning
 
 from .support import (
     GROUP_SIZE,
-    MIN_CORRECT,
     completion_log,
     logged,
     r_loss_by_hand,
@@ -52,6 +51,7 @@ def test_r_loss_of_reused_completions_is_under_the_policy_of_the_step(tmp_path):
     # The second step sees the completions of the first one again, after an update; TRL keeps their old
     # log-probabilities as well.
     both = {"num_iterations": 2, "gradient_accumulation_steps": 2, "lr_scheduler_type": "constant"}
+    both["learning_rate"] = 1e-2  # enough for the policies of the two steps to differ
     after_one = train(tmp_path / "one", max_steps=1, **both)
     run = train(tmp_path / "two", max_steps=2, **both)
     rows = rows_of(run.generations)
@@ -194,7 +194,8 @@ def test_a_floor_left_behind_is_told_once(tmp_path):
 @pytest.mark.parametrize(
     "changes",
     [
-        {"min_correct": MIN_CORRECT},
+        # Groups of mean 0.35, under the floor, and with a reward over it.
+        {"reward": lambda completions, **_: [0.0, 0.1, 0.3, 1.0] * (len(completions) // 4)},
         {"min_correct": -0.5, "advantage_estimator": "dr_grpo"},  # has no floor
         {"reward": lambda completions, **_: [None] * len(completions)},  # says nothing about the floor
     ],

@@ -5,17 +5,21 @@ import os
 import sys
 from pathlib import Path
 
-from .support import graded, logged, prompts, train
+from .support import logged, prompts, tenths, train
 
 
 def main(folder):
     scored = []
 
+    rank = int(os.environ["RANK"])
+
     def reward(completions, prompts, log_extra, **_):
-        """None for one text in five, and a column of the caller's own."""
-        rewards = [
-            None if len(text) % 5 == 0 else value for text, value in zip(completions, graded(completions), strict=True)
-        ]
+        """Up to 0.5 on the first process, from there on on the second: a group over both has a mean of its own.
+
+        The first of each process has none.
+        """
+        rewards = [(5 * rank + tenth / 2) / 10 for tenth in map(tenths, completions)]
+        rewards[0] = None
         scored.append([prompts, completions, rewards])
         log_extra("length", [len(text) for text in completions])
         return rewards
@@ -33,7 +37,6 @@ def main(folder):
         num_generations_eval=2,
         per_device_eval_batch_size=3,
     )
-    rank = int(os.environ["RANK"])
     assert run.accelerator.num_processes == 2
     (folder / f"rank{rank}.json").write_text(
         json.dumps(
