@@ -100,7 +100,7 @@ class CorpoTrainer(GRPOTrainer):
     Everything else is TRL's: models, PEFT, generation, loss types, logging. Rewards of one group may be spread over
     processes; a rollout for which every reward function returned None is left out of the baseline and gets advantage 0.
 
-    Logged beside TRL's own metrics, every step, under `corpo/`:
+    Logged beside TRL's own metrics under `corpo/`, for each generated batch, r_loss for each step:
         reinforced_failure_share: failed rollouts with advantage > 0, over all failed ones; NaN values are not logged.
         reinforced_failure_share_grpo: the same had the advantages been GRPO's.
         r_count: number of rollouts with advantage > 0 over number with advantage < 0.
