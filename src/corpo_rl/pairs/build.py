@@ -61,7 +61,7 @@ class BuiltPairs:
     """Pairs, with what was left out on the way."""
 
     items: tuple[SourcedItem, ...]
-    """Sorted by split; within a split in random order."""
+    """Sorted by split; within a split twins follow each other."""
     n_identical: int
     """Pairs dropped because both answers are the same text."""
     n_repeated: int
@@ -90,7 +90,9 @@ def build_pairs(
     Guarantees: no problem is in two splits, problems that differ only in case, punctuation or spacing counting as one;
     in `train` and `in_domain` one answer is right and one wrong, A being the right one in half the pairs, up to one;
     in `ood` half the pairs are both right and half both wrong, up to one; each source has written equally many of the
-    right and of the wrong answers, up to one. The validation splits take one pair a problem, and are filled first.
+    right and of the wrong answers, up to one. The same holds of the first n pairs of a split, for every n, so that an
+    evaluation of some of them is as fair as one of all. The validation splits take one pair a problem and are filled
+    first.
 
     Args:
         problems: The rated answers.
@@ -132,7 +134,7 @@ def build_pairs(
     items = [
         replace(drawn.item, domain=domain, split=split, item_id=f"{split}-{number}")
         for split, pairs in ((TRAIN, train), ("in_domain", in_domain), ("ood", ood))
-        for number, drawn in enumerate(_shuffled(pairs, rng))
+        for number, drawn in enumerate(pairs)
     ]
     return BuiltPairs(
         items=tuple(items),
