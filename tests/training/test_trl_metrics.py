@@ -39,6 +39,13 @@ def test_r_loss_is_the_ratio_of_losses_before_the_update(tmp_path, estimator):
     assert logged(run, 1)["corpo/r_loss"] == pytest.approx(r_loss_by_hand(rows), rel=1e-5)
 
 
+def test_r_loss_leaves_out_what_the_loss_masks(tmp_path):
+    run = train(tmp_path, mask_truncated_completions=True, gradient_accumulation_steps=2, max_steps=1)
+    rows = rows_of(run.generations)
+    assert 0 < sum(completion_ids == [] for _, completion_ids, _ in rows) < 16
+    assert logged(run, 1)["corpo/r_loss"] == pytest.approx(r_loss_by_hand(rows), rel=1e-5)
+
+
 def test_r_loss_covers_all_rollouts_since_the_last_log(tmp_path):
     # With a learning rate of 0 the policy of both steps is the first one.
     run = train(tmp_path, learning_rate=0.0, logging_steps=2)
