@@ -25,6 +25,9 @@ from corpo_rl.core.floorwatch import FloorWatch
 from corpo_rl.core.groups import ROUNDING, SMALLEST
 from corpo_rl.errors import FloorWarning, UsageError
 
+FLOAT32_ROUNDING = 2.0**-22
+"""Advantages up to this share of the group's largest reward are rounding: two units in the last place of float32."""
+
 
 @dataclass
 class CorpoConfig(GRPOConfig):
@@ -193,7 +196,13 @@ class CorpoTrainer(GRPOTrainer):
     def _estimate(
         self, estimator: str, rewards_N: NDArray[np.float64], group_N: NDArray[np.int64]
     ) -> NDArray[np.float64]:
-        return estimate_advantages(estimator, rewards_N, group_N, min_correct=self._min_correct, unscorable="exclude")
+        advantages_N = estimate_advantages(
+            estimator, rewards_N, group_N, min_correct=self._min_correct, unscorable="exclude"
+        )
+        # A rollout at its group's mean must not get a sign from the rounding of rewards such as 1/12 to float32.
+        largest_G = np.zeros(group_N[-1] + 1)
+        np.maximum.at(largest_G, group_N, np.abs(np.nan_to_num(rewards_N)))
+        return np.where(np.abs(advantages_N) <= FLOAT32_ROUNDING * largest_G[group_N], 0.0, advantages_N)
 
     def _log_dynamics(self, mode: str, scored: "_Scored") -> None:
         rewards_N, group_N, advantages_N, floor = *scored, self._min_correct
