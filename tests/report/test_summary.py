@@ -124,8 +124,15 @@ def test_methods_without_any_difference_are_named():
     for row in results["comparisons"]:
         if (row["method"], row["reference"]) == ("static", "corpo"):
             row["difference"] = {"value": 0.0, "low": 0.0, "high": 0.0}
-    told = "static and corpo do not differ at all by pass@1 on any split: they seem to be the same policy."
+    told = "static and corpo do not differ in any measure on any split: they seem to be the same policy."
     assert told in texts(results, "comparison")
+    other_measure, *_ = [
+        row
+        for row in results["comparisons"]
+        if (row["method"], row["reference"], row["measure"], row["split"]) == ("static", "corpo", "mean_reward", "ood")
+    ]
+    other_measure["difference"]["value"] = 0.01
+    assert told not in texts(results, "comparison"), "equal verdicts from other scores are not the same policy"
 
 
 def test_answers_that_did_not_parse_are_said_plainly():

@@ -205,8 +205,8 @@ def main(arguments: Sequence[str]) -> int:
             _run(experiment, folder, name)
     except CorpoError as error:
         return _failed(folder, str(error), error.exit_code)
-    except (OSError, RuntimeError) as error:
-        # safetensors and torch report a full disk as their own errors, whose text still names it
+    except Exception as error:
+        # safetensors and torch report a full disk as errors of their own, whose text still names it
         if getattr(error, "errno", None) == errno.ENOSPC or "No space left" in str(error):
             return _failed(
                 folder, f"{folder}: no space left on the disk; free some, then run the same command again", 1
