@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -6,9 +8,10 @@ from safetensors.torch import load_file
 from corpo_rl.errors import DataError
 from corpo_rl.policies.mini import build_tokenizer, new_model
 from corpo_rl.tasks.mini import EASY, HARD, MiniTask, held_out_problems
-from corpo_rl.training.warmstart import Softening, build_mini_base, mini_examples, train_supervised
+from corpo_rl.training.warmstart import CLEAN, SOFT, build_mini_base, mini_examples, train_supervised
 
 TOKENIZER = build_tokenizer()
+TINY = (replace(CLEAN, steps=2), replace(SOFT, steps=1))
 
 
 def train(model, examples, tmp_path, **changes):
@@ -67,7 +70,9 @@ def candidates(prompt):
 
 def test_clean_examples_are_right_and_of_every_kind():
     task, kinds = MiniTask(), []
-    for prompt, completion in mini_examples(np.random.default_rng(0), 800, softening=None):
+    even = dict.fromkeys([(0, 0), (0, 1), (1, 0), (1, 1)], 0.25)
+    phase = replace(CLEAN, hard=0.5, differences=0.5, kinds=even)
+    for prompt, completion in mini_examples(np.random.default_rng(0), 800, phase):
         labels = [answer == solve(prompt) for answer in candidates(prompt)]
         scores = task.parse(completion)
         assert own_answer(completion) == solve(prompt)
@@ -80,9 +85,9 @@ def test_clean_examples_are_right_and_of_every_kind():
 
 
 def test_softened_examples_are_as_wrong_as_asked_for():
-    softening = Softening(own_errors={EASY: 0.0, HARD: 0.75}, fooled=1.0, score_flips=0.0)
+    phase = replace(SOFT, hard=0.5, own_errors={EASY: 0.0, HARD: 0.75}, fooled=1.0, score_flips=0.0)
     task, n_hard, n_wrong = MiniTask(), 0, 0
-    for prompt, completion in mini_examples(np.random.default_rng(1), 2000, softening=softening):
+    for prompt, completion in mini_examples(np.random.default_rng(1), 2000, phase):
         own, right, scores = own_answer(completion), solve(prompt), task.parse(completion)
         is_hard = len(prompt.split("+")[0].split("-")[0]) == HARD
         assert own == right or is_hard
@@ -97,7 +102,7 @@ def test_softened_examples_are_as_wrong_as_asked_for():
 
 def test_the_base_is_rebuilt_to_the_last_bit(tmp_path):
     for name, seed in (("first", 0), ("again", 0), ("other", 1)):
-        build_mini_base(tmp_path / name, seed=seed, clean_steps=2, soft_steps=1)
+        build_mini_base(tmp_path / name, seed=seed, phases=TINY)
     first, again, other = (load_file(tmp_path / name / "model.safetensors") for name in ("first", "again", "other"))
     assert all(torch.equal(first[name], again[name]) for name in first)
     assert not all(torch.equal(first[name], other[name]) for name in first)
@@ -105,5 +110,5 @@ def test_the_base_is_rebuilt_to_the_last_bit(tmp_path):
 
 def test_progress_runs_over_both_phases(tmp_path):
     seen = []
-    build_mini_base(tmp_path, seed=0, clean_steps=2, soft_steps=1, on_step=seen.append)
+    build_mini_base(tmp_path, seed=0, phases=TINY, on_step=seen.append)
     assert seen == [1, 2, 3]

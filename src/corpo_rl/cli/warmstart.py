@@ -3,6 +3,7 @@
 import math
 import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,7 +28,7 @@ Written by
 
     {command}
 
-A Qwen3-architecture model of 4 layers and width 128 over single characters, 0.66 million parameters in float32. It
+A Qwen3-architecture model of 3 layers and width 128 over single characters, 0.5 million parameters in float32. It
 verifies sums and differences with partial skill, for RL to start from. Sampled at temperature 1:
 
 {skill}
@@ -62,7 +63,7 @@ def warmstart(out: Path, seed: int, clean_steps: int | None, soft_steps: int | N
         from tqdm import tqdm
 
         from corpo_rl.policies.local import load_policy
-        from corpo_rl.training.warmstart import CLEAN_STEPS, SOFT_STEPS, build_mini_base
+        from corpo_rl.training.warmstart import CLEAN, SOFT, build_mini_base
     except ImportError as error:
         raise MissingExtraError("corpo-rl warmstart", "train") from error
 
@@ -71,20 +72,14 @@ def warmstart(out: Path, seed: int, clean_steps: int | None, soft_steps: int | N
     except OSError as error:
         raise DataError(f"--out {out}: expected a folder that can be written, got: {error.strerror}") from error
     torch.set_num_threads(threads)
-    clean_steps, soft_steps = clean_steps or CLEAN_STEPS, soft_steps or SOFT_STEPS
-    with tqdm(total=clean_steps + soft_steps, desc="training the base", unit="step") as bar:
-        build_mini_base(
-            out,
-            seed=seed,
-            clean_steps=clean_steps,
-            soft_steps=soft_steps,
-            on_step=lambda done: bar.update(done - bar.n),
-        )
+    phases = (replace(CLEAN, steps=clean_steps or CLEAN.steps), replace(SOFT, steps=soft_steps or SOFT.steps))
+    with tqdm(total=sum(phase.steps for phase in phases), desc="training the base", unit="step") as bar:
+        build_mini_base(out, seed=seed, phases=phases, on_step=lambda done: bar.update(done - bar.n))
 
     skill = _skill_text(_measure(load_policy(str(out)), seed))
     command = (
-        f"corpo-rl warmstart --out {shlex.quote(str(out))} --seed {seed} --clean-steps {clean_steps} "
-        f"--soft-steps {soft_steps} --threads {threads}"
+        f"corpo-rl warmstart --out {shlex.quote(str(out))} --seed {seed} --clean-steps {phases[0].steps} "
+        f"--soft-steps {phases[1].steps} --threads {threads}"
     )
     (out / "README.md").write_text(README.format(command=command, skill=skill), encoding="utf-8")
     click.echo(skill)

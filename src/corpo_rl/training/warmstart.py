@@ -114,41 +114,77 @@ def train_supervised(
 
 
 @dataclass(frozen=True)
-class Softening:
-    """The ways in which the completions of the second phase are wrong, and how often."""
+class Phase:
+    """What one phase of the mini warm start trains on."""
 
+    steps: int
+    """Optimiser steps, of `BATCH_SIZE` examples each."""
+    learning_rate: float
+    """Peak, after a short rise; it falls to 0 along a cosine."""
+    hard: float
+    """Share of problems with three-digit operands; the others have two digits."""
+    differences: float
+    """Share of differences; the others are sums."""
+    kinds: Mapping[tuple[int, int], float]
+    """Share of each kind of pair, by the labels of its candidates."""
     own_errors: Mapping[int, float]
     """Share of wrong own answers, by the digits of the operands."""
     fooled: float
     """Share of those that equal a wrong candidate, where there is one; the others are a slip of their own."""
     score_flips: float
     """Share of scores on the wrong side of 5, given the own answer."""
+    hedges: float
+    """Share of scores that are 5."""
+    spread: bool
+    """Whether the other scores are spread over 6..10 and 0..4, and not all 9 or 1."""
 
 
-BATCH_SIZE = 256
+BATCH_SIZE = 64
 MOST_EXAMPLES = 60_000
-"""Distinct examples of a phase; longer phases repeat them."""
-CLEAN_STEPS = 700
-CLEAN_LEARNING_RATE = 2e-3
-SOFT_STEPS = 150
-SOFT_LEARNING_RATE = 5e-4
-SOFTENING = Softening(own_errors={EASY: 0.1, HARD: 0.8}, fooled=0.5, score_flips=0.1)
-"""Ours, found by trial: the README beside the weights has the skill it leaves."""
+"""Distinct examples of a phase; a longer one repeats them."""
+
+# Both wrong is the commonest kind: only there does no candidate give the answer away, so that it must be worked out.
+CLEAN = Phase(
+    steps=2400,
+    learning_rate=1.5e-3,
+    hard=0.0,
+    differences=0.0,
+    kinds={(0, 0): 0.5, (1, 0): 0.2, (0, 1): 0.2, (1, 1): 0.1},
+    own_errors={EASY: 0.0, HARD: 0.0},
+    fooled=0.0,
+    score_flips=0.0,
+    hedges=0.0,
+    spread=False,
+)
+"""First phase: easy sums and judging, on completions that are right. Mixed with hard sums and differences, the same
+number of steps taught no arithmetic at all."""
+
+SOFT = Phase(
+    steps=300,
+    learning_rate=7e-4,
+    hard=0.5,
+    differences=0.5,
+    kinds={(0, 0): 0.25, (1, 0): 0.25, (0, 1): 0.25, (1, 1): 0.25},
+    own_errors={EASY: 0.03, HARD: 0.95},
+    fooled=0.2,
+    score_flips=0.03,
+    hedges=0.08,
+    spread=True,
+)
+"""Second phase: it unlearns some of both. Ours, by trial; the README beside the weights has the skill it leaves."""
 
 
 def build_mini_base(
     output_dir: Path,
     *,
     seed: int,
-    clean_steps: int = CLEAN_STEPS,
-    soft_steps: int = SOFT_STEPS,
+    phases: Sequence[Phase] = (CLEAN, SOFT),
     on_step: Callable[[int], None] | None = None,
 ) -> None:
     """Build the embedded mini base: a policy that verifies sums and differences with partial skill.
 
-    Two phases, for RL needs a base between two failures: one without skill collapses to the hedge (5, 5) under every
-    estimator, one with full skill leaves nothing to learn. First the model learns arithmetic and judging on right
-    completions, then it unlearns some of it on completions that miscalculate and misjudge as `SOFTENING` says.
+    RL needs a base between two failures: one without skill collapses to the hedge (5, 5) under every estimator, one
+    with full skill leaves nothing to learn. So the model first learns the task, and then unlearns some of it.
 
     The same seed gives the same weights, to the last bit, on the same machine with the same libraries and number of
     torch threads; elsewhere the same skill, within sampling error.
@@ -156,92 +192,87 @@ def build_mini_base(
     Args:
         output_dir: Folder that receives weights, tokenizer and configuration; made if it is not there.
         seed: Decides the first weights, the examples and their order.
-        clean_steps: Optimiser steps of the first phase.
-        soft_steps: Optimiser steps of the second.
-        on_step: Called after each step with the number of steps done, over both phases.
+        phases: What to train on, in order.
+        on_step: Called after each step with the number of steps done, over all phases.
     """
     tokenizer, model = build_tokenizer(), new_model(seed)
-    rng = np.random.default_rng(seed)
-    phases = (
-        (clean_steps, CLEAN_LEARNING_RATE, None, 0),
-        (soft_steps, SOFT_LEARNING_RATE, SOFTENING, clean_steps),
-    )
-    for steps, learning_rate, softening, done_before in phases:
+    steps_before = 0
+    for number, phase in enumerate(phases):
 
-        def count(step: int, done_before: int = done_before) -> None:
+        def count(step: int, steps_before: int = steps_before) -> None:
             if on_step:
-                on_step(done_before + step)
+                on_step(steps_before + step)
 
-        with TemporaryDirectory() as scratch:
-            train_supervised(
-                model,
-                tokenizer,
-                mini_examples(rng, min(steps * BATCH_SIZE, MOST_EXAMPLES), softening=softening),
-                output_dir=scratch,
-                steps=steps,
-                batch_size=BATCH_SIZE,
-                learning_rate=learning_rate,
-                seed=seed,
-                max_length=MAX_POSITIONS,
-                warmup_steps=min(50, steps // 10),
-                lr_scheduler_type="cosine",
-                use_cpu=True,
-                on_step=count,
-            )
+        train_phase(model, tokenizer, phase, rng=np.random.default_rng([seed, number]), on_step=count)
+        steps_before += phase.steps
     with no_progress_bars():
         model.save_pretrained(output_dir)
         tokenizer.save_pretrained(output_dir)
     (output_dir / "model.safetensors").chmod(0o644)
 
 
-def mini_examples(rng: np.random.Generator, n: int, *, softening: Softening | None) -> list[tuple[str, str]]:
-    """Prompts and completions of the mini task for a warm start, none of them about a held-out problem.
+def train_phase(
+    model: Any, tokenizer: Any, phase: Phase, *, rng: np.random.Generator, on_step: Callable[[int], None] | None
+) -> None:
+    """Train `model` in place on one phase, on the CPU."""
+    examples = mini_examples(rng, min(phase.steps * BATCH_SIZE, MOST_EXAMPLES), phase)
+    with TemporaryDirectory() as scratch:
+        train_supervised(
+            model,
+            tokenizer,
+            examples,
+            output_dir=scratch,
+            steps=phase.steps,
+            batch_size=BATCH_SIZE,
+            learning_rate=phase.learning_rate,
+            seed=0,  # the examples are random already
+            max_length=MAX_POSITIONS,
+            warmup_steps=min(50, phase.steps // 10),
+            lr_scheduler_type="cosine",
+            use_cpu=True,
+            on_step=on_step,
+        )
 
-    Sums and differences, easy and hard, and the four kinds of pair come equally often, in random order. Without
-    `softening` every completion is right: the right own answer, then 9 for a right candidate and 1 for a wrong one.
-    With it, own answers are wrong now and then, the scores follow the own answer, most of the time, and are spread
-    evenly over 5..10 or 0..5.
+
+def mini_examples(rng: np.random.Generator, n: int, phase: Phase) -> list[tuple[str, str]]:
+    """Prompts and completions of the mini task as a phase describes them, none of them about a held-out problem.
 
     Example:
-        >>> mini_examples(np.random.default_rng(3), 1, softening=None)
+        >>> mini_examples(np.random.default_rng(3), 1, CLEAN)
         [('31-26?15|5:', '5;1,9')]
     """
     task = MiniTask()
+    labels_K, shares_K = list(phase.kinds), list(phase.kinds.values())
     examples: list[tuple[str, str]] = []
     while len(examples) < n:
-        domain = (SUMS, DIFFERENCES)[rng.integers(2)]
-        digits = (EASY, HARD)[rng.integers(2)]
+        domain = DIFFERENCES if rng.random() < phase.differences else SUMS
+        digits = HARD if rng.random() < phase.hard else EASY
         first, second = (int(value) for value in rng.integers(10 ** (digits - 1), 10**digits, size=2))
         if domain == DIFFERENCES:
             first, second = max(first, second), min(first, second)
         if f"{first}{SIGNS[domain]}{second}" in held_out_problems():
             continue
-        labels = (int(rng.integers(2)), int(rng.integers(2)))
+        labels = labels_K[rng.choice(len(labels_K), p=shares_K)]
         item = make_item(rng, first, second, domain=domain, labels=labels, split=TRAIN, item_id="warmstart")
         right = first + second if domain == SUMS else first - second
-        completion = _soft_completion(rng, item, right, digits, softening) if softening else _clean(item, right)
-        examples.append((task.prompt(item), completion))
+        examples.append((task.prompt(item), _completion(rng, item, right, digits, phase)))
     return examples
 
 
-def _clean(item: VerifierItem, right: int) -> str:
-    return f"{right};{9 if item.label_a else 1},{9 if item.label_b else 1}"
-
-
-def _soft_completion(
-    rng: np.random.Generator, item: VerifierItem, right: int, digits: int, softening: Softening
-) -> str:
+def _completion(rng: np.random.Generator, item: VerifierItem, right: int, digits: int, phase: Phase) -> str:
     candidates = (int(item.answer_a), int(item.answer_b))
     own = right
-    if rng.random() < softening.own_errors[digits]:
+    if rng.random() < phase.own_errors[digits]:
         wrong = [candidate for candidate in candidates if candidate != right]
-        is_fooled = bool(wrong) and rng.random() < softening.fooled
+        is_fooled = bool(wrong) and rng.random() < phase.fooled
         own = int(rng.choice(wrong if is_fooled else wrong_answers(rng, right)))
     scores = []
     for candidate in candidates:
-        looks_right = (candidate == own) != (rng.random() < softening.score_flips)
-        low, high = (5, 10) if looks_right else (0, 5)
-        scores.append(int(rng.integers(low, high + 1)))
+        looks_right = (candidate == own) != (rng.random() < phase.score_flips)
+        margin = int(rng.integers(1, 6)) if phase.spread else 4
+        if rng.random() < phase.hedges:
+            margin = 0
+        scores.append(5 + margin if looks_right else 5 - margin)
     return f"{own};{scores[0]},{scores[1]}"
 
 
