@@ -65,7 +65,7 @@ def test_a_comparison_leaves_a_table_results_and_a_report(finished):
     assert "corpo" in stdout
     assert str(out / "report.html") in stdout
     assert max(map(len, stdout.splitlines()[:-2])) <= 80
-    assert (out / "report.html").read_text().startswith("<!doctype html>")
+    assert (out / "report.html").read_text().startswith("<!DOCTYPE html>")
     assert results["splits"].keys() == {"in_domain", "ood", "other_domain"}
     (only,) = results["runs"]
     assert only["curves"]["step"] == [1, 2]

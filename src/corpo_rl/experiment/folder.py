@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import shutil
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -65,6 +66,11 @@ def keep_rows(path: Path, *, last_step: int) -> None:
     """Drop the rows after `last_step`, which a resumed run will write again."""
     rows = [row for row in read_rows(path) if row["step"] <= last_step]
     write_text(path, "".join(json.dumps(row, allow_nan=False) + "\n" for row in rows))
+
+
+def is_full(folder: Path) -> bool:
+    """Whether the disk under a folder is full: under 1 MiB free, the rest of a write that did not fit."""
+    return shutil.disk_usage(folder).free < 2**20
 
 
 @contextmanager

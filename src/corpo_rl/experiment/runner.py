@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from corpo_rl.errors import CorpoError, DataError, UsageError
-from corpo_rl.experiment.folder import locked, read_json, write_json
+from corpo_rl.experiment.folder import is_full, locked, read_json, write_json
 from corpo_rl.experiment.inputs import PAIRS_FILE, load_task
 from corpo_rl.experiment.settings import Settings, check_methods, first_difference
-from corpo_rl.experiment.worker import BASE, is_finished, job_name
+from corpo_rl.experiment.worker import BASE, NO_SPACE, is_finished, job_name
 
 SCHEMA = "corpo-rl.experiment/1"
 
@@ -193,6 +193,8 @@ def _check(worker: _Worker) -> None:
     if error.exists():
         told = read_json(error)
         raise RunError(f"{worker.name}: {told['message']}", told["exit_code"])
+    if is_full(worker.folder):
+        raise RunError(f"{worker.name}: {NO_SPACE.format(folder=worker.folder)}", 1)
     ended = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
     raise RunError(
         f"{worker.name}: its process {ended}; see the end of {worker.folder / 'worker.log'}. "

@@ -11,7 +11,9 @@ import shutil
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -20,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from corpo_rl._version import __version__
 from corpo_rl.errors import CorpoError
 from corpo_rl.evaluation import evaluate, summarize, table_to_json
-from corpo_rl.experiment.folder import append_row, keep_rows, locked, read_json, write_json
+from corpo_rl.experiment.folder import append_row, is_full, keep_rows, locked, read_json, write_json
 from corpo_rl.experiment.inputs import Items, fitting_items, load_base, load_task, sampler
 from corpo_rl.experiment.settings import Settings, settings_from_json
 from corpo_rl.records import EVALUATION_SPLITS, TRAIN
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from corpo_rl.policies.local import LocalPolicy
 
 BASE = "base"
+NO_SPACE = "{folder}: no space left on the disk; free some, then run the same command again"
 EVALUATION_SEED = 20_251_106
 """Seeds the draws of every evaluation, so that all methods meet the same noise."""
 
@@ -206,12 +209,11 @@ def main(arguments: Sequence[str]) -> int:
     except CorpoError as error:
         return _failed(folder, str(error), error.exit_code)
     except Exception as error:
-        # safetensors and torch report a full disk as errors of their own, whose text still names it
-        if getattr(error, "errno", None) == errno.ENOSPC or "No space left" in str(error):
-            return _failed(
-                folder, f"{folder}: no space left on the disk; free some, then run the same command again", 1
-            )
-        raise
+        # safetensors and torch report a full disk as errors of their own, and not always by that name
+        if not (getattr(error, "errno", None) == errno.ENOSPC or "No space left" in str(error) or is_full(folder)):
+            raise
+        traceback.print_exc()
+        return _failed(folder, NO_SPACE.format(folder=folder), 1)
     return 0
 
 
@@ -236,10 +238,8 @@ def _run(experiment: Path, folder: Path, name: str) -> None:
 
 
 def _failed(folder: Path, message: str, exit_code: int) -> int:
-    try:
+    with suppress(OSError):  # where there is no space even for this, the parent sees that for itself
         write_json(folder / "error.json", {"message": message, "exit_code": exit_code})
-    except OSError:  # no space even for this: the log, opened by the parent, still gets it
-        print(f"error: {message}", file=sys.stderr)  # noqa: T201  # the last resort of a process of its own
     return exit_code
 
 
