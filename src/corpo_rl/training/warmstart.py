@@ -165,8 +165,8 @@ SOFT = Phase(
     hard=0.5,
     differences=0.5,
     kinds={(0, 0): 0.25, (1, 0): 0.25, (0, 1): 0.25, (1, 1): 0.25},
-    own_errors={EASY: 0.03, HARD: 0.95},
-    fooled=0.2,
+    own_errors={EASY: 0.03, HARD: 0.97},
+    fooled=0.9,
     score_flips=0.03,
     hedges=0.08,
     spread=True,
@@ -239,7 +239,7 @@ def mini_examples(rng: np.random.Generator, n: int, phase: Phase) -> list[tuple[
 
     Example:
         >>> mini_examples(np.random.default_rng(3), 1, CLEAN)
-        [('31-26?15|5:', '5;1,9')]
+        [('39+48?76|97:', '87;1,1')]
     """
     task = MiniTask()
     labels_K, shares_K = list(phase.kinds), list(phase.kinds.values())
