@@ -48,7 +48,7 @@ hedge rate is the share of the parsed completions that score both candidates 5.
 def warmstart(out: Path, seed: int, clean_steps: int | None, soft_steps: int | None, threads: int, force: bool) -> None:
     """Rebuild the embedded base policy of the mini task, and print its skill.
 
-    The base can verify, but not well: that is where RL starts from. Building it takes about ten minutes on one core.
+    The base can verify, but not well: that is where RL starts from. Building it takes about six minutes on one core.
     --out receives weights, tokenizer, configuration and a README.md with the numbers printed.
 
     \b
@@ -68,7 +68,7 @@ def warmstart(out: Path, seed: int, clean_steps: int | None, soft_steps: int | N
         raise MissingExtraError("corpo-rl warmstart", "train") from error
 
     try:
-        out.mkdir(parents=True, exist_ok=True)  # now, and not after ten minutes of training
+        out.mkdir(parents=True, exist_ok=True)  # now, and not after minutes of training
     except OSError as error:
         raise DataError(f"--out {out}: expected a folder that can be written, got: {error.strerror}") from error
     torch.set_num_threads(threads)
