@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from corpo_rl.core.bootstrap import crossed_bootstrap_interval
+from corpo_rl.core.intervals import crossed_bootstrap_interval
 from corpo_rl.core.passk import pass_at_k
 from corpo_rl.errors import DataError
 from corpo_rl.records import Graded

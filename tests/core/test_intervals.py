@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from corpo_rl.core import intervals
-from corpo_rl.core.intervals import bootstrap_interval, bootstrap_ratio_interval, paired_difference_interval
-from corpo_rl.errors import DataError, UsageError
+from corpo_rl.core.intervals import bootstrap_interval, bootstrap_ratio_interval, crossed_bootstrap_interval
+from corpo_rl.errors import CorpoError, DataError, UsageError
 from corpo_rl.records import Interval
 
 
@@ -74,20 +74,52 @@ def test_ratio_resamples_numerator_and_denominator_together():
     assert bootstrap_ratio_interval(counts / 4, counts, rng=rng()) == Interval(0.25, 0.25, 0.25)
 
 
-def test_difference_is_paired():
-    # b is a less 0.1 at every item: the spread between items cancels
-    a = rng().normal(size=100)
-    actual = paired_difference_interval(a, a - 0.1, rng=rng())
-    np.testing.assert_allclose([actual.interval.low, actual.interval.high], 0.1)
-    assert (actual.n_items, actual.n_left_out) == (100, 0)
+def test_crossed_value_is_the_mean_of_the_defined_values():
+    interval = crossed_bootstrap_interval([[1.0, np.nan, 0.0], [1.0, 1.0, 0.0]], rng=np.random.default_rng(0))
+    assert interval.value == pytest.approx(3 / 5)
+    assert interval.low < interval.value < interval.high
 
 
-def test_difference_leaves_out_items_known_on_one_side_only():
-    # known on both sides: 1 - 0 and 3 - 1 -> mean 1.5
-    nan = float("nan")
-    actual = paired_difference_interval([1.0, nan, 3.0, 5.0], [0.0, 9.0, 1.0, nan], rng=rng())
-    assert (actual.interval.value, actual.n_items, actual.n_left_out) == (1.5, 2, 2)
-    assert np.isnan(paired_difference_interval([nan], [1.0], rng=rng()).interval.value)
+def test_one_seed_matches_the_normal_interval_of_a_mean():
+    rng = np.random.default_rng(1)
+    values = rng.normal(2.0, 3.0, size=(1, 400))
+    interval = crossed_bootstrap_interval(values, rng=rng, n_resamples=4000)
+    half = 1.96 * values.std(ddof=1) / 20
+    assert interval.low == pytest.approx(values.mean() - half, abs=0.1 * half)
+    assert interval.high == pytest.approx(values.mean() + half, abs=0.1 * half)
+
+
+def test_seeds_that_disagree_widen_the_interval():
+    items = np.random.default_rng(2).normal(size=200)
+    alike = np.stack([items, items, items, items])
+    apart = alike + np.array([[-2.0], [-1.0], [1.0], [2.0]])
+    narrow = crossed_bootstrap_interval(alike, rng=np.random.default_rng(0))
+    wide = crossed_bootstrap_interval(apart, rng=np.random.default_rng(0))
+    assert wide.high - wide.low > 3 * (narrow.high - narrow.low)
+
+
+def test_crossed_covers_the_truth_about_as_often_as_it_says():
+    rng = np.random.default_rng(3)
+    hits = 0
+    for _ in range(200):
+        draws = rng.binomial(1, 0.3, size=(1, 100)).astype(float)
+        interval = crossed_bootstrap_interval(draws, rng=rng, n_resamples=500)
+        hits += interval.low <= 0.3 <= interval.high
+    assert 180 <= hits <= 198, "95 % of 200 is 190"
+
+
+def test_crossed_nothing_defined_is_nan():
+    interval = crossed_bootstrap_interval([[np.nan, np.nan]], rng=np.random.default_rng(0))
+    assert np.isnan([interval.value, interval.low, interval.high]).all()
+
+
+@pytest.mark.parametrize(
+    ("values", "level", "message"),
+    [([1.0, 2.0], 0.95, r"expected shape \[S, I\]"), ([[]], 0.95, r"got \[1, 0\]"), ([[1.0]], 1.0, "level")],
+)
+def test_crossed_bad_input_is_named(values, level, message):
+    with pytest.raises(CorpoError, match=message):
+        crossed_bootstrap_interval(values, rng=rng(), level=level)
 
 
 @pytest.mark.parametrize(
@@ -110,8 +142,6 @@ def test_difference_leaves_out_items_known_on_one_side_only():
             DataError,
             r"denominator: expected shape \[1\], as numerator",
         ),
-        (lambda: paired_difference_interval([1.0], [1.0, 2.0], rng=rng()), DataError, r"b: expected shape \[1\]"),
-        (lambda: paired_difference_interval([np.inf], [1.0], rng=rng()), DataError, "a: 1 of 1 values are not finite"),
     ],
 )
 def test_bad_input_is_refused(call, error, message):

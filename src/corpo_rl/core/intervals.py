@@ -1,27 +1,16 @@
-"""Percentile-bootstrap intervals that resample items (or clusters), never the samples inside one."""
+"""Percentile-bootstrap intervals that resample items (or clusters) and training seeds, never the samples inside one."""
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from corpo_rl.core.groups import finite_vector, same_length, vector
-from corpo_rl.errors import UsageError
+from corpo_rl.core.groups import finite_vector, same_length
+from corpo_rl.errors import DataError, UsageError
 from corpo_rl.records import Interval
 
 _CELLS = 4_000_000
 """Values drawn at a time: bounds the memory of a bootstrap at about 64 MB, whatever the number of items."""
-
-
-class PairedDifference(NamedTuple):
-    """Mean difference over the items where both sides are known, and how many those are."""
-
-    interval: Interval
-    n_items: int
-    """Items with both values."""
-    n_left_out: int
-    """Items with a NaN on either side, left out."""
 
 
 def bootstrap_interval(
@@ -89,36 +78,51 @@ def bootstrap_ratio_interval(
     return _interval(columns_IC, _ratio, rng=rng, level=level, n_resamples=n_resamples)
 
 
-def paired_difference_interval(
-    a: ArrayLike, b: ArrayLike, *, rng: np.random.Generator, level: float = 0.95, n_resamples: int = 2000
-) -> PairedDifference:
-    """Mean of a - b over the same items with its bootstrap interval; items are resampled for both sides together.
+def crossed_bootstrap_interval(
+    values: ArrayLike, *, rng: np.random.Generator, level: float = 0.95, n_resamples: int = 2000
+) -> Interval:
+    """Mean over seeds and items, with an interval that covers the draw of both.
+
+    Seeds and items are resampled independently, with replacement, and every resampled seed is read at every resampled
+    item, since all seeds answer the same items. With one seed the interval covers the items only. With a handful of
+    seeds it is too narrow in the seeds, as any bootstrap of so few is.
 
     Args:
-        a: Figure of each item under the one, NaN where undefined. Shape [I].
-        b: Figure of the same items under the other, in the same order. Shape [I].
+        values: Figure of each seed at each item, NaN where undefined. Shape [S, I].
         rng: Source of the resampling.
         level: Coverage aimed at, in (0, 1).
-        n_resamples: Number of resamples, at least 1.
+        n_resamples: Number of resamples.
+
+    Returns:
+        The mean of the defined values and the `level` interval; three NaNs when no value is defined.
 
     Raises:
-        DataError: A shape is wrong or a value is infinite.
-        UsageError: `level` or `n_resamples` is out of range.
+        DataError: `values` is not [S, I] with S and I at least 1, or `level` is not in (0, 1).
+
+    Source:
+        Owen, "The pigeonhole bootstrap", https://arxiv.org/abs/0712.1111.
 
     Example:
-        >>> result = paired_difference_interval([1.0, 0.5, 1.0], [0.5, 0.5, np.nan], rng=np.random.default_rng(0))
-        >>> result.interval.value, result.n_items, result.n_left_out
-        (0.25, 2, 1)
+        >>> crossed_bootstrap_interval([[0.0, 1.0, 1.0, 0.0]], rng=np.random.default_rng(0))
+        Interval(value=0.5, low=0.0, high=1.0)
     """
-    a_I, b_I = vector("a", a), vector("b", b)
-    same_length("b", b_I, n=len(a_I), as_in="a")
-    known_I = ~(np.isnan(a_I) | np.isnan(b_I))
-    difference_I = finite_vector("a", a_I[known_I]) - finite_vector("b", b_I[known_I])
-    return PairedDifference(
-        interval=_interval(difference_I[:, None], _mean, rng=rng, level=level, n_resamples=n_resamples),
-        n_items=len(difference_I),
-        n_left_out=len(a_I) - len(difference_I),
-    )
+    values_SI: NDArray[np.float64] = np.asarray(values, dtype=np.float64)
+    if values_SI.ndim != 2 or 0 in values_SI.shape:
+        raise DataError(f"values: expected shape [S, I], at least [1, 1], got {list(values_SI.shape)}")
+    if not 0 < level < 1:
+        raise DataError(f"level: expected a number between 0 and 1, got {level}")
+    defined_SI = np.isfinite(values_SI)
+    if not defined_SI.any():
+        return Interval(np.nan, np.nan, np.nan)
+
+    n_seeds, n_items = values_SI.shape
+    weight_RS = rng.multinomial(n_seeds, np.full(n_seeds, 1 / n_seeds), size=n_resamples).astype(np.float64)
+    weight_RI = rng.multinomial(n_items, np.full(n_items, 1 / n_items), size=n_resamples).astype(np.float64)
+    total_R = ((weight_RS @ np.where(defined_SI, values_SI, 0.0)) * weight_RI).sum(axis=1)
+    count_R = ((weight_RS @ defined_SI.astype(np.float64)) * weight_RI).sum(axis=1)
+    mean_R = total_R[count_R > 0] / count_R[count_R > 0]
+    low, high = np.quantile(mean_R, [(1 - level) / 2, (1 + level) / 2])
+    return Interval(float(values_SI[defined_SI].mean()), float(low), float(high))
 
 
 _Statistic = Callable[[NDArray[np.float64]], NDArray[np.float64]]

@@ -11,8 +11,8 @@ import numpy as np
 
 from corpo_rl._version import __version__
 from corpo_rl.core.advantages import FLOORED_ESTIMATORS
-from corpo_rl.core.bootstrap import crossed_bootstrap_interval
 from corpo_rl.core.floorwatch import FloorWatch
+from corpo_rl.core.intervals import crossed_bootstrap_interval
 from corpo_rl.evaluation import ItemTable, measure_values, summarize, table_from_json
 from corpo_rl.experiment.folder import read_json, read_rows
 from corpo_rl.experiment.inputs import load_task
