@@ -159,8 +159,8 @@ def _interval(
 
     estimates = []
     for n_drawn in _portions(n_resamples, size=max(1, _CELLS // n_items)):
-        item_BI = rng.integers(n_items, size=(n_drawn, n_items))
-        estimates.append(statistic(columns_IC[item_BI].mean(axis=1)))
+        item_RI = rng.integers(n_items, size=(n_drawn, n_items))
+        estimates.append(statistic(columns_IC[item_RI].mean(axis=1)))
     low, high = np.nanquantile(np.concatenate(estimates), [(1 - level) / 2, (1 + level) / 2])
     return Interval(value, float(low), float(high))
 

@@ -1,9 +1,10 @@
 """What a task must offer to be trained on and evaluated."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from corpo_rl.errors import ParseFailure
+from corpo_rl.errors import DataError, ParseFailure
 from corpo_rl.records import Graded
 
 
@@ -64,10 +65,20 @@ class Task(Protocol):
 
 
 def grade(task: Task, item: Any, completion: str) -> Graded:
-    """Grade one completion: parse, reward, and whether the reward reaches `task.min_correct`."""
+    """Grade one completion: parse, reward, and whether the reward reaches `task.min_correct`.
+
+    Raises:
+        DataError: The task gave a reward that is not a finite number. What cannot be graded has to raise
+            `ParseFailure`, so that it is counted.
+    """
     try:
         answer = task.parse(completion)
     except ParseFailure as failure:
         return Graded(reward=task.unparsable_reward, correct=False, failure=failure.kind)
     reward = task.reward(item, answer)
+    if not isinstance(reward, int | float) or not math.isfinite(reward):
+        raise DataError(
+            f"task {task.name}: expected a finite number as reward, got {reward!r} for the completion "
+            f"{completion[:60]!r}; raise ParseFailure for what cannot be graded"
+        )
     return Graded(reward=reward, correct=reward >= task.min_correct, failure=None, measures=task.measures(item, answer))
