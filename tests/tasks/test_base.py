@@ -38,5 +38,7 @@ def test_what_does_not_parse_has_a_kind_and_no_measures():
 
 @pytest.mark.parametrize("reward", [float("nan"), float("inf"), None, "1"])
 def test_a_reward_that_is_no_number_is_refused_not_counted_as_failure(reward):
-    with pytest.raises(DataError, match="task fixed: expected a finite number as reward, got .* 'abc'; raise ParseFai"):
+    with pytest.raises(
+        DataError, match=r"task fixed: expected a finite number as reward, got .* 'abc'; raise ParseFai"
+    ):
         grade(Fixed(reward), None, "abc")

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from numbers import Real
 from typing import Any, Protocol
 
 from corpo_rl.errors import DataError, ParseFailure
@@ -76,7 +77,7 @@ def grade(task: Task, item: Any, completion: str) -> Graded:
     except ParseFailure as failure:
         return Graded(reward=task.unparsable_reward, correct=False, failure=failure.kind)
     reward = task.reward(item, answer)
-    if not isinstance(reward, int | float) or not math.isfinite(reward):
+    if not isinstance(reward, Real) or not math.isfinite(reward):
         raise DataError(
             f"task {task.name}: expected a finite number as reward, got {reward!r} for the completion "
             f"{completion[:60]!r}; raise ParseFailure for what cannot be graded"
