@@ -16,6 +16,7 @@ from corpo_rl.experiment.folder import is_full, locked, read_json, write_json
 from corpo_rl.experiment.inputs import PAIRS_FILE, load_task
 from corpo_rl.experiment.settings import Settings, check_methods, first_difference
 from corpo_rl.experiment.worker import BASE, NO_SPACE, is_finished, job_name
+from corpo_rl.pairs.files import read_pairs
 
 SCHEMA = "corpo-rl.experiment/1"
 
@@ -60,14 +61,14 @@ def prepare(out: Path, settings: Settings) -> Settings:
         return settings
     if out.exists() and any(path.name != ".lock" for path in out.iterdir()):
         raise UsageError(f"{out}: expected a new or empty folder, or one of this experiment; give another --out")
-    out.mkdir(parents=True, exist_ok=True)
+    # A broken file is told now and by its own name, before anything is made, and not by the first worker.
     if settings.task == "pairs":
+        read_pairs(pairs)
+        out.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(pairs, out / PAIRS_FILE)
-    try:
-        load_task(settings, out)  # a broken file is told now, not by the first worker
-    except CorpoError:
-        (out / PAIRS_FILE).unlink(missing_ok=True)
-        raise
+    else:
+        load_task(settings, out)
+        out.mkdir(parents=True, exist_ok=True)
     write_json(stored, {"schema": SCHEMA, "settings": asdict(settings)})
     return settings
 
