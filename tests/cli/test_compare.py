@@ -27,6 +27,8 @@ def start(out, *arguments):
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
+        # A test run that is itself in the background hands on an ignored SIGINT, and there would be no Ctrl-C to test.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
 
 
