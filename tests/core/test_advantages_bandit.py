@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from corpo_rl import estimate_advantages
+from corpo_rl.core.advantages import ESTIMATORS
 
 REWARDS = np.array([-1.0, -0.4, 0.5, 1.0])
 FAILED = REWARDS < 0.0
@@ -92,8 +93,10 @@ def test_share_of_failures_the_group_mean_reinforces():
 
 def test_what_the_guarantee_does_not_give():
     # The less bad failing arm gains under every estimator: probability leaves the worst arm, and lands there too.
-    pushes = {name: Enumeration(POOR_POLICY, 4, name).update()[1] for name in ("grpo", "dr_grpo", "corpo", "static")}
-    expected = {"grpo": 0.1555, "dr_grpo": 0.0478, "corpo": 0.0637, "static": 0.06375}  # p_1 (R_1 - E[R]) = .15 * .425
+    pushes = {name: Enumeration(POOR_POLICY, 4, name).update()[1] for name in ESTIMATORS}
+    exact = 0.06375  # the true gradient: p_1 (R_1 - E[R]) = .15 * .425
+    expected = {"grpo": 0.1555, "dr_grpo": 0.0478, "corpo": 0.0637}
+    expected |= {"static": exact, "rloo": exact, "loo_corpo": exact}
     assert pushes == pytest.approx(expected, abs=5e-5)
     assert true_gradient(POOR_POLICY)[1] == pytest.approx(0.15 * 0.425)
     assert Enumeration(POOR_POLICY, 4, "corpo").share_that_rise(1) == pytest.approx(0.64, abs=5e-3)

@@ -60,7 +60,7 @@ def is_finished(folder: Path) -> bool:
     return (folder / "finished.json").exists()
 
 
-def run_base(experiment: Path, job: Job) -> None:
+def run_base(job: Job) -> None:
     """Warm-start the base where the settings ask for it, then evaluate it."""
     settings = job.settings
     if settings.warmup_steps and not (job.folder / "policy").exists():
@@ -228,7 +228,7 @@ def _run(experiment: Path, folder: Path, name: str) -> None:
     write_json(folder / "environment.json", {**environment(), "threads": settings.threads})
     if name == BASE:
         write_json(folder / "config.json", stored["settings"])
-        run_base(experiment, job)
+        run_base(job)
     else:
         method, _, seed = name.rpartition("-s")
         write_json(folder / "config.json", {"method": method, "seed": int(seed), **stored["settings"]})
