@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corpo_rl.core.groups import finite_number, finite_vector, index_groups, reward_vector, under
+from corpo_rl.core.groups import finite_number, finite_vector, index_groups, reward_vector
 from corpo_rl.errors import DataError, UsageError
 
 
@@ -99,12 +99,6 @@ def test_equal_up_to_rounding():
     pairs = np.array([0.3, 0.1 + 0.2, 0.3, 0.3 + 1e-8, 0.0, 1e-300, -1.0, 1.0])  # 0.1 + 0.2 is 0.30000000000000004
     groups = index_groups([0, 0, 1, 1, 2, 2, 3, 3], n=8)
     assert groups.all_equal(pairs).tolist() == [True, False, False, False]
-
-
-def test_under_leaves_rounding_out():
-    mean = (0.1 + 0.7) / 2  # 0.39999999999999997
-    assert mean < 0.4
-    assert under(np.array([mean, 0.39, 0.4, np.nan]), 0.4).tolist() == [False, True, False, False]
 
 
 def test_arguments_are_not_written_to():

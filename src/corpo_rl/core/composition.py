@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from corpo_rl.core.advantages import STD_EPSILON, settled
-from corpo_rl.core.groups import ROUNDING, Unscorable, finite_number, index_groups, reward_vector
+from corpo_rl.core.groups import Unscorable, finite_number, index_groups, reward_vector
+from corpo_rl.core.rounding import ROUNDING
 from corpo_rl.errors import EstimatorError, UsageError
 
 Baseline = Literal["mean", "leave_one_out", "static"]

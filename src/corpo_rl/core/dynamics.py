@@ -9,16 +9,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from corpo_rl.core.groups import (
-    ROUNDING,
-    SMALLEST,
-    finite_number,
-    finite_vector,
-    index_groups,
-    reward_vector,
-    same_length,
-    under,
-)
+from corpo_rl.core.groups import finite_number, finite_vector, index_groups, reward_vector, same_length
+from corpo_rl.core.rounding import ROUNDING, SMALLEST, under
 
 FloorState = Literal["active", "inert", "saturated", "unknown"]
 

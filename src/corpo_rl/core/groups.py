@@ -6,19 +6,13 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from corpo_rl.core.rounding import ROUNDING
 from corpo_rl.errors import DataError, UsageError
 
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 
 Unscorable = Literal["refuse", "exclude"]
 """What to do with a reward of NaN, a rollout nobody could score: refuse the call, or leave the rollout out."""
-
-ROUNDING = 1e-9
-"""Differences up to this share of the values compared are taken for rounding. 6 rewards of 0.1 have a standard
-deviation of 1e-17 in floating point; without a tolerance, dividing by it makes an advantage of 1 out of nothing."""
-
-SMALLEST = 1e-12
-"""Differences up to this are taken for rounding whatever the values compared."""
 
 
 @dataclass(frozen=True)
@@ -171,13 +165,6 @@ def same_length(name: str, values_N: NDArray[np.float64], *, n: int, as_in: str)
     """Raise DataError unless there are n values, as in the argument of that name."""
     if len(values_N) != n:
         raise DataError(f"{name}: expected shape [{n}], as {as_in}, got [{len(values_N)}]")
-
-
-def under(values: NDArray[np.float64], threshold: float) -> NDArray[np.bool_]:
-    """Whether each value is under the threshold by more than rounding; False for NaN. For means, which are rounded."""
-    tolerance = np.maximum(ROUNDING * np.maximum(np.abs(values), abs(threshold)), SMALLEST)
-    under: NDArray[np.bool_] = values < threshold - tolerance
-    return under
 
 
 def _array(name: str, values: ArrayLike) -> NDArray[Any]:

@@ -22,11 +22,8 @@ from corpo_rl.core.dynamics import (
     reinforced_failure_share,
 )
 from corpo_rl.core.floorwatch import FloorWatch
-from corpo_rl.core.groups import ROUNDING, SMALLEST
+from corpo_rl.core.rounding import FLOAT32_ROUNDING, ROUNDING, SMALLEST, as_decimals
 from corpo_rl.errors import FloorWarning, UsageError
-
-FLOAT32_ROUNDING = 2.0**-22
-"""Advantages up to this share of the group's largest reward are rounding: two units in the last place of float32."""
 
 
 @dataclass
@@ -129,7 +126,7 @@ class CorpoTrainer(GRPOTrainer):
             )
         assert args.min_correct is not None, "CorpoConfig has checked it"
         # Read like the rewards, which TRL rounds to float32: a reward of exactly min_correct is correct, 5/6 too.
-        self._min_correct = float(_as_decimals(np.float64(np.float32(args.min_correct))))
+        self._min_correct = float(as_decimals(np.float64(np.float32(args.min_correct))))
         self._estimator = args.advantage_estimator
         self._scored: _Scored | None = None
         self._log_probs: torch.Tensor | None = None
@@ -262,19 +259,10 @@ class _Scored(NamedTuple):
 
 def _total_rewards(rewards_per_func: torch.Tensor, weights: torch.Tensor) -> NDArray[np.float64]:
     """Weighted sum over the reward functions as TRL takes it: None adds 0, a row of only None is NaN. Shape [N]."""
-    rewards_NF = _as_decimals(rewards_per_func.double().cpu().numpy())
-    weights_F = _as_decimals(weights.double().cpu().numpy())
-    total_N = _as_decimals(np.where(np.isnan(rewards_NF), 0.0, rewards_NF) @ weights_F)
+    rewards_NF = as_decimals(rewards_per_func.double().cpu().numpy())
+    weights_F = as_decimals(weights.double().cpu().numpy())
+    total_N = as_decimals(np.where(np.isnan(rewards_NF), 0.0, rewards_NF) @ weights_F)
     return np.where(np.isnan(rewards_NF).all(axis=1), np.nan, total_N)
-
-
-def _as_decimals(values: NDArray[np.float64] | np.float64) -> NDArray[np.float64]:
-    """Values that TRL has rounded to float32, each read as the decimal of up to 6 places that rounds to it, if any.
-
-    0.7 arrives as 0.699999988 and would fail a `min_correct` of 0.7; the mean of 0.1, 0.2 and 0.3 would not be 0.2.
-    """
-    decimals = np.round(values, 6)
-    return np.where(decimals.astype(np.float32) == values.astype(np.float32), decimals, values)
 
 
 def _mean(flags_N: NDArray[np.bool_]) -> float:
