@@ -10,14 +10,21 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from corpo_rl.cli.compare import compare
+from corpo_rl.cli.compare import DEFAULT_METHODS, compare
 from corpo_rl.errors import MissingExtraError
+from corpo_rl.experiment.settings import SCALES, check_methods
 from corpo_rl.report.schema import check_results
 
 needs_train = pytest.mark.skipif(find_spec("trl") is None, reason="trains: needs corpo-rl[train]")
 
 QUICK = ["--steps=2", "--prompts-per-step=2", "--micro-batch=16", "--samples=2", "--eval-items=4"]
 QUICK += ["--curve-every=2", "--checkpoint-every=1"]
+
+
+def test_choices_written_out_for_a_quick_help_are_the_real_ones():
+    (scale,) = (option for option in compare.params if option.name == "scale")
+    assert list(scale.type.choices) == list(SCALES)
+    check_methods(tuple(DEFAULT_METHODS.split(",")))
 
 
 def start(out, *arguments):

@@ -1,14 +1,13 @@
 """`corpo-rl pairs`: pairs files for the verifier task from published, labelled answers."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
-import numpy as np
 
-from corpo_rl.pairs.build import BuiltPairs, PairSizes, build_pairs
-from corpo_rl.pairs.files import write_pairs
-from corpo_rl.pairs.gsm8k import Gsm8kAnswers, read_gsm8k_answers
-from corpo_rl.pairs.shortcuts import find_shortcuts
+if TYPE_CHECKING:
+    from corpo_rl.pairs.build import BuiltPairs, PairSizes
+    from corpo_rl.pairs.gsm8k import Gsm8kAnswers
 
 DEFAULT_NAME = "pairs.jsonl"
 
@@ -74,6 +73,12 @@ def gsm8k(
       corpo-rl pairs gsm8k example_model_solutions.jsonl --out pairs.jsonl
       corpo-rl pairs gsm8k example_model_solutions.jsonl --out short.jsonl --max-chars 500 --in-domain 24 --ood 24
     """
+    import numpy as np
+
+    from corpo_rl.pairs.build import PairSizes, build_pairs
+    from corpo_rl.pairs.files import write_pairs
+    from corpo_rl.pairs.gsm8k import read_gsm8k_answers
+
     target = out / DEFAULT_NAME if out.is_dir() or not out.suffix else out
     answers = read_gsm8k_answers(file)
     sizes = PairSizes(train=train, in_domain=in_domain, ood=ood)
@@ -90,7 +95,9 @@ def gsm8k(
     click.echo(str(target))
 
 
-def _summary(answers: Gsm8kAnswers, built: BuiltPairs, sizes: PairSizes) -> str:
+def _summary(answers: "Gsm8kAnswers", built: "BuiltPairs", sizes: "PairSizes") -> str:
+    from corpo_rl.pairs.shortcuts import find_shortcuts
+
     asked = {"train": sizes.train, "in_domain": sizes.in_domain, "ood": sizes.ood}
     lines = [f"{'split':<13}{'pairs':>7}{'asked':>7}{'questions':>11}   right answer is A"]
     for split, wanted in asked.items():

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-import numpy as np
 
 from corpo_rl.errors import DataError, MissingExtraError, UsageError
 
@@ -117,6 +116,8 @@ def _measure(policy: "LocalPolicy", seed: int) -> list["ItemTable"]:
 
 
 def _skill_text(tables: Sequence["ItemTable"]) -> str:
+    import numpy as np
+
     rows = [_skill_row(table) for table in tables]
     in_groups = np.array(tables[-1].n_correct)
     return "\n".join(
@@ -133,6 +134,8 @@ def _skill_text(tables: Sequence["ItemTable"]) -> str:
 
 
 def _skill_row(table: "ItemTable") -> str:
+    import numpy as np
+
     n_I, correct_I = np.array(table.n_samples), np.array(table.n_correct)
     n, n_parsed = sum(table.n_samples), sum(table.n_parsed)
     # the task puts easy and hard problems in turn
