@@ -74,6 +74,46 @@ def test_ratio_resamples_numerator_and_denominator_together():
     assert bootstrap_ratio_interval(counts / 4, counts, rng=rng()) == Interval(0.25, 0.25, 0.25)
 
 
+def test_ratio_by_counts_is_the_ratio_item_by_item(monkeypatch):
+    size = rng().choice([4.0, 8.0], size=600)
+    up = rng(1).binomial(size.astype(int), rng(2).beta(1, 3, size=600)).astype(float)
+    by_counts = bootstrap_ratio_interval(up, size, rng=rng(3), n_resamples=20_000)
+    monkeypatch.setattr(intervals, "_FEW", 0)
+    by_item = bootstrap_ratio_interval(up, size, rng=rng(4), n_resamples=20_000)
+
+    assert by_counts.value == by_item.value == pytest.approx(up.sum() / size.sum())
+    # A 2.5 % quantile of 20,000 normal draws has standard error sqrt(.025 * .975 / 20000) / .058 = 0.019 of their
+    # standard deviation, which is a quarter of the interval's width: 4 errors of a difference are 0.027 of the width.
+    tolerance = 0.027 * (by_item.high - by_item.low)
+    np.testing.assert_allclose([by_counts.low, by_counts.high], [by_item.low, by_item.high], rtol=0, atol=tolerance)
+
+
+@pytest.mark.parametrize("few", [4096, 0])
+def test_ratio_does_not_know_the_order_of_its_items(monkeypatch, few):
+    monkeypatch.setattr(intervals, "_FEW", few)
+    parts, wholes = rng().random(300).round(2), rng(1).random(300).round(1) + 1
+    order = rng(2).permutation(300)
+    actual = bootstrap_ratio_interval(parts[order], wholes[order], rng=rng(3))
+    assert actual == bootstrap_ratio_interval(parts, wholes, rng=rng(3))
+    assert actual.low < actual.value < actual.high
+
+
+def test_ratio_by_counts_is_drawn_in_portions(monkeypatch):
+    up = rng().integers(0, 5, size=50)
+    whole = bootstrap_ratio_interval(up, np.full(50, 4), rng=rng(5), n_resamples=101)
+    monkeypatch.setattr(intervals, "_CELLS", 5 * 10)  # ten resamples at a time of the five different items
+    assert bootstrap_ratio_interval(up, np.full(50, 4), rng=rng(5), n_resamples=101) == whole
+
+
+def test_ratio_covers_the_truth_about_as_often_as_it_says():
+    draws = [
+        bootstrap_ratio_interval(rng(seed).binomial(8, 0.3, size=60), np.full(60, 8), rng=rng(seed), n_resamples=400)
+        for seed in range(300)
+    ]
+    covered = np.mean([interval.low <= 0.3 <= interval.high for interval in draws])
+    assert 0.90 <= covered <= 0.98  # as for the mean
+
+
 def test_crossed_value_is_the_mean_of_the_defined_values():
     interval = crossed_bootstrap_interval([[1.0, np.nan, 0.0], [1.0, 1.0, 0.0]], rng=np.random.default_rng(0))
     assert interval.value == pytest.approx(3 / 5)

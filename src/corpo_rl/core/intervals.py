@@ -12,6 +12,9 @@ from corpo_rl.records import Interval
 _CELLS = 4_000_000
 """Values drawn at a time: bounds the memory of a bootstrap at about 64 MB, whatever the number of items."""
 
+_FEW = 4096
+"""Up to so many different items are drawn by how often each comes up: groups of one size differ in few ways."""
+
 
 def bootstrap_interval(
     values: ArrayLike, *, rng: np.random.Generator, level: float = 0.95, n_resamples: int = 2000
@@ -52,7 +55,8 @@ def bootstrap_ratio_interval(
 ) -> Interval:
     """Sum over sum with its bootstrap interval: a share pooled over items or clusters.
 
-    For a share of rollouts, give each group's count as one item: the rollouts of a group are not independent.
+    For a share of rollouts, give each group's count as one item: the rollouts of a group are not independent. The order
+    of the items does not matter, to the last digit.
 
     Args:
         numerator: Count or sum of each item. Shape [I], finite.
@@ -75,7 +79,13 @@ def bootstrap_ratio_interval(
     numerator_I, denominator_I = finite_vector("numerator", numerator), finite_vector("denominator", denominator)
     same_length("denominator", denominator_I, n=len(numerator_I), as_in="numerator")
     columns_IC = np.stack([numerator_I, denominator_I], axis=1)
-    return _interval(columns_IC, _ratio, rng=rng, level=level, n_resamples=n_resamples)
+    # Two floats side by side are one complex number, and those sort by the first, then the second.
+    different_K, count_K = np.unique(columns_IC.view(np.complex128)[:, 0], return_counts=True)
+    different_KC = different_K[:, None].view(np.float64)
+    if len(different_K) > _FEW:
+        columns_IC = np.repeat(different_KC, count_K, axis=0)
+        return _interval(columns_IC, _ratio, rng=rng, level=level, n_resamples=n_resamples)
+    return _interval(different_KC, _ratio, rng=rng, level=level, n_resamples=n_resamples, count_K=count_K)
 
 
 def crossed_bootstrap_interval(
@@ -139,28 +149,35 @@ def _ratio(columns: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _interval(
-    columns_IC: NDArray[np.float64],
+    columns_KC: NDArray[np.float64],
     statistic: _Statistic,
     *,
     rng: np.random.Generator,
     level: float,
     n_resamples: int,
+    count_K: NDArray[np.intp] | None = None,
 ) -> Interval:
+    """The estimate and its interval over items, given one by one or as different ones with the number of each."""
     if not 0 < level < 1:
         raise UsageError(f"level: expected a number between 0 and 1, got {level!r}")
     if n_resamples < 1:
         raise UsageError(f"n_resamples: expected at least 1, got {n_resamples!r}")
-    n_items = len(columns_IC)
+    n_items = len(columns_KC) if count_K is None else int(count_K.sum())
     if n_items == 0:
         return Interval(np.nan, np.nan, np.nan)
-    value = float(statistic(columns_IC.mean(axis=0)[None])[0])
+    mean_C = columns_KC.mean(axis=0) if count_K is None else count_K @ columns_KC / n_items
+    value = float(statistic(mean_C[None])[0])
     if n_items == 1 or np.isnan(value):
         return Interval(value, np.nan, np.nan)
 
     estimates = []
-    for n_drawn in _portions(n_resamples, size=max(1, _CELLS // n_items)):
-        item_RI = rng.integers(n_items, size=(n_drawn, n_items))
-        estimates.append(statistic(columns_IC[item_RI].mean(axis=1)))
+    for n_drawn in _portions(n_resamples, size=max(1, _CELLS // len(columns_KC))):
+        if count_K is None:
+            item_RI = rng.integers(n_items, size=(n_drawn, n_items))
+            estimates.append(statistic(columns_KC[item_RI].mean(axis=1)))
+        else:  # how often each of the different items comes up among n_items draws
+            count_RK = rng.multinomial(n_items, count_K / n_items, size=n_drawn)
+            estimates.append(statistic(count_RK @ columns_KC / n_items))
     low, high = np.nanquantile(np.concatenate(estimates), [(1 - level) / 2, (1 + level) / 2])
     return Interval(value, float(low), float(high))
 
