@@ -46,7 +46,7 @@ def rollout_log(rollouts, **fields):
     )
 
 
-def graded(n_groups, *, seed, sizes=(8,), nulls=0.0):
+def graded(n_groups, *, seed, sizes=(8,), nulls=0.0, lengths=True):
     """Rollouts of a policy that fails often, rewards in tenths; steps of 10 groups."""
     rng = np.random.default_rng(seed)
     rollouts = []
@@ -60,7 +60,7 @@ def graded(n_groups, *, seed, sizes=(8,), nulls=0.0):
                     "prompt": f"p{group % max(n_groups // 2, 1)}",
                     "step": group // 10,
                     "reward": None if rng.random() < nulls else reward,
-                    "length": int(rng.integers(5, 200)),
+                    **({"length": int(rng.integers(5, 200))} if lengths else {}),
                 }
             )
     return rollouts

@@ -3,8 +3,9 @@ import json
 import numpy as np
 import pytest
 
-from corpo_rl.audit.blocks import blocks
+from corpo_rl.audit.blocks import Layout, blocks
 from corpo_rl.audit.document import audit_rollouts
+from corpo_rl.audit.patterns import find_patterns
 from corpo_rl.core.advantages import ESTIMATORS, estimate_advantages
 from corpo_rl.core.dynamics import (
     floor_state,
@@ -132,7 +133,7 @@ def test_blocks_hold_whole_groups_whatever_their_size():
 def test_many_blocks_give_the_figures_of_one(monkeypatch):
     log = rollout_log(graded(300, seed=6, sizes=(4, 8), nulls=0.03))
     whole = audit_rollouts(log, min_correct=0.7, created="now")
-    monkeypatch.setattr("corpo_rl.audit.document.blocks", lambda log: blocks(log, size=50))
+    monkeypatch.setattr("corpo_rl.audit.document.blocks", lambda *a, **kw: blocks(*a, **(kw | {"size": 50})))
     parts = audit_rollouts(log, min_correct=0.7, created="now")
     assert rounded(parts) == rounded(whole)
 
@@ -237,3 +238,28 @@ def test_an_empty_log_is_refused():
     empty = np.zeros(0)
     with pytest.raises(DataError, match="expected rollouts, found none"):
         audit_rollouts(rollout_log(graded(1, seed=0), rewards_N=empty, group_N=log.group_N[:0]), min_correct=1.0)
+
+
+def test_counting_like_groups_once_changes_nothing(monkeypatch):
+    rollouts = graded(600, seed=7, sizes=(2, 3), nulls=0.05, lengths=False)
+    log = rollout_log(rollouts)
+    each = audit_rollouts(log, min_correct=0.7, created="now")
+    monkeypatch.setattr("corpo_rl.audit.patterns.FEW_GROUPS", 0)
+    patterns = find_patterns(log, Layout.of(log))
+    assert len(patterns.weight_P) < 300
+    assert patterns.weight_P.sum() == 600
+    assert len(patterns.pattern_G) == 600
+    for group in range(600):
+        like = patterns.log.rewards_N[patterns.log.group_N == patterns.pattern_G[group]]
+        np.testing.assert_array_equal(np.sort(like), np.sort(log.rewards_N[log.group_N == group]))
+    once = audit_rollouts(log, min_correct=0.7, created="now")
+    assert rounded(once) == rounded(each)
+
+
+def test_groups_that_differ_in_more_than_rewards_are_counted_each(monkeypatch):
+    monkeypatch.setattr("corpo_rl.audit.patterns.FEW_GROUPS", 0)
+    for field in ("advantage", "length", "label"):
+        log = rollout_log([{"group": row // 2, "reward": row % 2, field: 1.0} for row in range(40)])
+        assert find_patterns(log, Layout.of(log)) is None
+    plain = rollout_log([{"group": row // 2, "reward": row % 2} for row in range(40)])
+    assert len(find_patterns(plain, Layout.of(plain)).weight_P) == 1

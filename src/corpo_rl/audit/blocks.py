@@ -3,8 +3,8 @@
 Every figure of the audit is a sum over groups, so blocks bound the memory and none of them sees half a group.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -37,6 +37,8 @@ class Block:
     labels_N: NDArray[np.float64] | None  # noqa: N815
     rounding_N: NDArray[np.float64]  # noqa: N815
     """Differences of rewards up to this are rounding: a share of the largest reward of the group."""
+    weight_G: NDArray[np.int64] | None = None  # noqa: N815
+    """How often each group counts; None for once."""
 
     @property
     def n_groups(self) -> int:
@@ -47,6 +49,11 @@ class Block:
         """`np.add`, `np.maximum`, ... over the rows of each group. Shape [G]."""
         reduced: NDArray[np.float64] = how.reduceat(values_N, self.start_G)
         return reduced
+
+    def total(self, values_GC: NDArray[Any]) -> NDArray[Any]:
+        """Sum over the groups, each as often as it counts. Shape [C] of [G, C], or a scalar of [G]."""
+        summed: NDArray[Any] = values_GC.sum(axis=0) if self.weight_G is None else self.weight_G @ values_GC
+        return summed
 
     def codes(self, code_N: NDArray[np.intp], n_codes: int) -> NDArray[np.intp]:
         """How often each code in 0 to n_codes - 1 occurs in each group. Shape [G, n_codes]."""
@@ -65,50 +72,109 @@ def weighted_counts(index_N: NDArray[np.intp], weights_N: NDArray[Any], n: int) 
     return summed
 
 
-def blocks(log: RolloutLog, *, size: int = BLOCK_ROLLOUTS) -> Iterator[Block]:
+@dataclass(frozen=True)
+class Layout:
+    """How a log's rows are put together by group. G groups."""
+
+    order_N: NDArray[np.intp] | None  # noqa: N815
+    """Rows in group order; None when they are so in the log."""
+    bounds: NDArray[np.intp]
+    """First row of each group in that order, then the number of rows. Shape [G+1]."""
+
+    @classmethod
+    def of(cls, log: RolloutLog) -> "Layout":
+        """The log's layout; within a group rows keep the order of the log.
+
+        Raises:
+            DataError: The log holds no rollout.
+        """
+        n, group_N = len(log.rewards_N), log.group_N
+        if n == 0:
+            raise DataError("log: expected rollouts, found none")
+        order_N: NDArray[np.intp] | None = None
+        if (group_N[1:] < group_N[:-1]).any():
+            order_N = np.argsort(group_N, kind="stable")
+            group_N = group_N[order_N]
+        starts = np.flatnonzero(group_N[1:] != group_N[:-1]) + 1
+        return cls(order_N, np.concatenate([[0], starts, [n]]))
+
+    def rows(self, groups: Sequence[int] | NDArray[np.intp]) -> NDArray[np.intp]:
+        """Rows of these groups in the log, group by group."""
+        start_G, size_G = self.bounds[groups], self.sizes(groups)
+        skipped_G = start_G - (np.cumsum(size_G) - size_G)  # rows of the log less rows of the result, before each
+        rows_N: NDArray[np.intp] = np.repeat(skipped_G, size_G) + np.arange(size_G.sum())
+        return rows_N if self.order_N is None else self.order_N[rows_N]
+
+    def sizes(self, groups: Sequence[int] | NDArray[np.intp]) -> NDArray[np.intp]:
+        """Rollouts in each of these groups."""
+        places = np.asarray(groups, dtype=np.intp)
+        sizes_G: NDArray[np.intp] = self.bounds[places + 1] - self.bounds[places]
+        return sizes_G
+
+
+def blocks(
+    log: RolloutLog,
+    layout: Layout | None = None,
+    *,
+    weight_G: NDArray[np.int64] | None = None,
+    size: int = BLOCK_ROLLOUTS,
+) -> Iterator[Block]:
     """The log's groups in order, in blocks of about `size` rollouts.
 
     Rewards that went through float32 are read as the short decimals they came from, so that 0.7 passes a threshold of
-    0.7. Within a group rows keep the order of the log.
+    0.7.
+
+    Args:
+        log: Rollouts as read.
+        layout: The log's layout, when it is known already.
+        weight_G: How often each group counts; None for once. Shape [G].
+        size: Rollouts from which a block is closed.
 
     Raises:
         DataError: The log holds no rollout.
     """
-    n = len(log.rewards_N)
-    if n == 0:
-        raise DataError("log: expected rollouts, found none")
-    group_N = log.group_N
-    step_N = np.diff(group_N)
-    order_N: NDArray[np.intp] | None = None
-    if (step_N < 0).any():
-        order_N = np.argsort(group_N, kind="stable")
-        group_N = group_N[order_N]
-        step_N = np.diff(group_N)
-    starts = np.concatenate([[0], np.flatnonzero(step_N) + 1])  # of every group
-    del step_N
-    bounds = np.append(starts, n)
+    layout = Layout.of(log) if layout is None else layout
+    bounds = layout.bounds
+    n_groups = len(bounds) - 1
     first = 0
-    while first < len(starts):
-        last = int(np.searchsorted(starts, starts[first] + size, side="left"))
-        last = min(max(last, first + 1), len(starts))
-        yield _block(log, order_N, group_N, bounds[first : last + 1], first)
+    while first < n_groups:
+        last = int(np.searchsorted(bounds, bounds[first] + size, side="left"))
+        last = min(max(last, first + 1), n_groups)
+        yield _block(log, layout, first, last, weight_G)
         first = last
 
 
-def _block(
-    log: RolloutLog,
-    order_N: NDArray[np.intp] | None,
-    group_N: NDArray[np.intp],
-    bounds: NDArray[np.intp],
-    first_group: int,
-) -> Block:
+def subset(log: RolloutLog, layout: Layout, groups: Sequence[int] | NDArray[np.intp]) -> RolloutLog:
+    """The log with these groups only, numbered from 0 as they are given."""
+    rows_N = layout.rows(groups)
+
+    def picked(values_N: NDArray[Any] | None) -> NDArray[Any] | None:
+        return None if values_N is None else values_N[rows_N]
+
+    return replace(
+        log,
+        rewards_N=log.rewards_N[rows_N],
+        group_N=np.repeat(np.arange(len(groups)), layout.sizes(groups)),
+        file_N=log.file_N[rows_N],
+        row_N=log.row_N[rows_N],
+        step_G=None if log.step_G is None else log.step_G[groups],
+        prompt_G=None if log.prompt_G is None else log.prompt_G[groups],
+        advantages_N=picked(log.advantages_N),
+        lengths_N=picked(log.lengths_N),
+        labels_N=picked(log.labels_N),
+        components={name: values_N[rows_N] for name, values_N in log.components.items()},
+    )
+
+
+def _block(log: RolloutLog, layout: Layout, first: int, last: int, weight_G: NDArray[np.int64] | None) -> Block:
+    bounds = layout.bounds[first : last + 1]
     span = slice(int(bounds[0]), int(bounds[-1]))
-    rows_N = span if order_N is None else order_N[span]
+    rows_N = span if layout.order_N is None else layout.order_N[span]
     rewards_N = log.rewards_N[rows_N]
     if log.float32:
         rewards_N = as_decimals(rewards_N)
     start_G = bounds[:-1] - bounds[0]
-    numbers_N = group_N[span] - group_N[span.start]
+    numbers_N = np.repeat(np.arange(last - first), np.diff(bounds))
     largest_G = np.fmax.reduceat(np.abs(rewards_N), start_G)
     relative = FLOAT32_ROUNDING if log.float32 else ROUNDING
     rounding_G = np.maximum(relative * np.nan_to_num(largest_G), SMALLEST)
@@ -116,10 +182,11 @@ def _block(
         rewards_N=rewards_N,
         group_N=numbers_N,
         start_G=start_G,
-        first_group=first_group,
+        first_group=first,
         rows_N=rows_N,
         advantages_N=None if log.advantages_N is None else log.advantages_N[rows_N],
         lengths_N=None if log.lengths_N is None else log.lengths_N[rows_N],
         labels_N=None if log.labels_N is None else log.labels_N[rows_N],
         rounding_N=rounding_G[numbers_N],
+        weight_G=None if weight_G is None else weight_G[first:last],
     )

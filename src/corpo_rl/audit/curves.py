@@ -20,12 +20,12 @@ def curves(step_G: NDArray[np.int64] | None, tally: Tally, judge: Judge) -> dict
     """
     if step_G is None:
         return None
-    step_S, place_G = np.unique(step_G, return_inverse=True)
+    step_S, place_G = _numbered(step_G)
 
     def total(values_G: NDArray[Any]) -> NDArray[np.float64]:
-        return weighted_counts(place_G, values_G, len(step_S))
+        return weighted_counts(place_G, tally.spread(values_G), len(step_S))
 
-    n_groups_S, scorable_S = total(np.ones(len(step_G))), total(tally.scorable_G)
+    n_groups_S, scorable_S = np.bincount(place_G), total(tally.scorable_G)
     cells_GC = tally.cells_GC
     failed_S, correct_S = total(cells_GC[:, :3].sum(axis=1)), total(cells_GC[:, 3:6].sum(axis=1))
     n_known_means_S = total(~np.isnan(tally.mean_G))
@@ -53,7 +53,15 @@ def curves(step_G: NDArray[np.int64] | None, tally: Tally, judge: Judge) -> dict
     return found
 
 
-def _over(numerator_S: NDArray[np.float64], denominator_S: NDArray[np.float64]) -> list[float | None]:
+def _numbered(step_G: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
+    """The distinct steps in order, and the place of each group's among them."""
+    if (step_G[1:] >= step_G[:-1]).all():  # as most logs have it: no sorting
+        new_G = np.concatenate([[True], step_G[1:] != step_G[:-1]])
+        return step_G[new_G], np.cumsum(new_G) - 1
+    return np.unique(step_G, return_inverse=True)
+
+
+def _over(numerator_S: NDArray[Any], denominator_S: NDArray[Any]) -> list[float | None]:
     with np.errstate(invalid="ignore", divide="ignore"):
         ratio_S = numerator_S / denominator_S
     return [ratio if defined else None for ratio, defined in zip(ratio_S.tolist(), denominator_S > 0, strict=True)]

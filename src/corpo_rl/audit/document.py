@@ -1,24 +1,26 @@
 """The audit of a log: every figure of the report in one JSON document, `docs/audit-schema.md`."""
 
 import datetime
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from corpo_rl._version import __version__
-from corpo_rl.audit.blocks import blocks, weighted_counts
+from corpo_rl.audit.blocks import Block, Layout, blocks, weighted_counts
 from corpo_rl.audit.components import Components
 from corpo_rl.audit.curves import curves
-from corpo_rl.audit.examples import ReadTexts, Strongest
+from corpo_rl.audit.examples import N_EXAMPLES, ReadTexts, Strongest, examples
 from corpo_rl.audit.findings import findings
 from corpo_rl.audit.logged import Reproduced, reproduce
+from corpo_rl.audit.patterns import Patterns, find_patterns, strongest_groups
 from corpo_rl.audit.tally import (
     CLASS_NAMES,
     Counterfactual,
     Judge,
+    Scored,
     Tally,
     add_counterfactual,
     as_logged,
@@ -48,9 +50,13 @@ class _Counted:
     tally: Tally
     counterfactuals: Mapping[str, Counterfactual]
     levels: LevelTable
+    is_grid: bool
     ordering: Ordering | None
     components: Components | None
-    strongest: Strongest
+    strongest: Sequence[int]
+    """Groups with the most strongly reinforced failures."""
+    pushed: Sequence[tuple[float, int]]
+    """The same with the advantages of these failures."""
 
 
 def audit_rollouts(
@@ -90,13 +96,17 @@ def audit_rollouts(
         min_correct = float(as_decimals(np.float64(np.float32(min_correct))))
     judge = Judge(min_correct, by_label=log.labels_N is not None)
 
-    levels, n_known_advantages = Levels(), 0
-    for block in blocks(log):
-        levels.see(block)
-        if block.advantages_N is not None:
-            n_known_advantages += int(np.count_nonzero(np.isfinite(block.advantages_N)))
-    found = reproduce(lambda: blocks(log), log.step_G, min_correct) if n_known_advantages else None
-    counted = _count(log, judge, estimator, found, levels)
+    layout = Layout.of(log)
+    has_advantages = log.advantages_N is not None and bool(np.isfinite(log.advantages_N).any())
+    found = reproduce(lambda: blocks(log, layout), log.step_G, min_correct) if has_advantages else None
+
+    def headline(block: Block) -> Scored:
+        if found is None:
+            return recomputed(block, estimator, min_correct)
+        return as_logged(block, found.signs_of, found.floor)
+
+    patterns = find_patterns(log, layout)
+    counted = _count(log, layout, judge, headline) if patterns is None else _count_patterns(patterns, judge, headline)
     document = {
         "schema": SCHEMA,
         "corpo_rl_version": __version__,
@@ -111,9 +121,9 @@ def audit_rollouts(
         "estimators": _estimators(counted.counterfactuals, judge),
         "counterfactual_note": COUNTERFACTUAL_NOTE,
         "logged_estimator": _logged(found, claimed),
-        "threshold": _threshold(counted, judge, levels),
-        "components": counted.components.rows() if counted.components is not None and judge.known else [],
-        "examples": counted.strongest.rows(log, read_texts),
+        "threshold": _threshold(counted, judge),
+        "components": [] if counted.components is None else counted.components.rows(),
+        "examples": examples(log, layout, counted.strongest, headline=headline, judge=judge, read_texts=read_texts),
     }
     document["findings"] = findings(document, log)
     return document
@@ -129,35 +139,55 @@ def _check(estimator: str, claimed: str | None, min_correct: float | None, *, ha
         raise UsageError(f"estimator: {estimator} needs the least reward that counts as correct; pass --min-correct")
 
 
-def _count(log: RolloutLog, judge: Judge, estimator: str, found: Reproduced | None, levels: Levels) -> _Counted:
-    names = estimators_known(judge.min_correct)
-    counterfactuals = {name: Counterfactual() for name in names}
+def _count(
+    log: RolloutLog,
+    layout: Layout,
+    judge: Judge,
+    headline: Callable[[Block], Scored],
+    weight_G: NDArray[np.int64] | None = None,
+) -> _Counted:
+    levels = Levels()
+    for block in blocks(log, layout):
+        levels.see(block)
+    counterfactuals = {name: Counterfactual() for name in estimators_known(judge.min_correct)}
     table, strongest = LevelTable(levels.thresholds()), Strongest()
     ordering = Ordering() if log.labels_N is not None else None
-    components = Components.of(log) if len(log.components) > 1 else None
+    components = Components.of(log) if len(log.components) > 1 and judge.known else None
 
     def tallies() -> Iterator[Tally]:
-        for block in blocks(log):
-            scored = {name: recomputed(block, name, judge.min_correct) for name in names}
-            headline = scored[estimator] if found is None else as_logged(block, found.signs_of, found.floor)
-            tally = tally_block(block, headline, judge)
+        for block in blocks(log, layout, weight_G=weight_G):
+            scored = headline(block)
+            tally = tally_block(block, scored, judge)
             for name, counterfactual in counterfactuals.items():
-                add_counterfactual(counterfactual, block, scored[name], headline, judge)
-            table.add(block, headline, tally.mean_G)
+                other = recomputed(block, name, judge.min_correct)
+                add_counterfactual(counterfactual, block, other, scored, judge)
+            table.add(block, scored, tally.mean_G)
             if ordering is not None:
                 ordering.add(block, judge.min_correct)
+            if components is not None:
+                components.add(log, block, scored, judge)
             if judge.known:
-                strongest.add(block, headline, judge)
-                if components is not None:
-                    components.add(log, block, headline, judge)
+                strongest.add(block, scored, judge)
             yield tally
 
-    return _Counted(joined(tallies()), counterfactuals, table, ordering, components, strongest)
+    tally = joined(tallies())
+    groups = [group for _, group in strongest.found]
+    return _Counted(tally, counterfactuals, table, levels.too_many, ordering, components, groups, strongest.found)
+
+
+def _count_patterns(patterns: Patterns, judge: Judge, headline: Callable[[Block], Scored]) -> _Counted:
+    """Count each distinct group once, as often as it occurs."""
+    layout = Layout.of(patterns.log)
+    counted = _count(patterns.log, layout, judge, headline, patterns.weight_P)
+    return replace(
+        counted,
+        tally=replace(counted.tally, weight_G=patterns.weight_P, pattern_G=patterns.pattern_G),
+        strongest=strongest_groups(counted.pushed, patterns.pattern_G, N_EXAMPLES),
+    )
 
 
 def _log(log: RolloutLog, tally: Tally) -> dict[str, Any]:
-    sizes, counts = np.unique(tally.size_G, return_counts=True)
-    group_sizes = {str(size): int(count) for size, count in zip(sizes.tolist(), counts.tolist(), strict=True)}
+    group_sizes = {str(size): int(tally.total(tally.size_G == size)) for size in np.unique(tally.size_G).tolist()}
     steps = None
     if log.step_G is not None:
         distinct = np.unique(log.step_G)
@@ -199,15 +229,14 @@ def said(log: RolloutLog, group_sizes: Mapping[str, int]) -> str:
 
 def _headline(log: RolloutLog, counted: _Counted, judge: Judge) -> dict[str, Any]:
     tally = counted.tally
-    cells_C = tally.cells_GC.sum(axis=0)
-    n_scorable = int(tally.scorable_G.sum())
-    class_counts = np.bincount(tally.class_G, minlength=len(CLASS_NAMES))
-    floored_G = under(tally.mean_G, judge.min_correct) if judge.min_correct is not None else None
-    known_means = int(np.count_nonzero(~np.isnan(tally.mean_G)))
-    down, up = tally.signed_mass_G2.sum(axis=0).tolist()
+    cells_C = tally.total(tally.cells_GC)
+    n_scorable = int(tally.total(tally.scorable_G))
+    n_floored = None if judge.min_correct is None else int(tally.total(under(tally.mean_G, judge.min_correct)))
+    n_pushed_down, _, n_pushed_up = tally.total(tally.signs_G3).tolist()
+    down, up = tally.total(tally.signed_mass_G2).tolist()
     return {
         "n_rollouts": len(log.rewards_N),
-        "n_groups": len(tally.size_G),
+        "n_groups": int(tally.total(np.ones(len(tally.size_G), dtype=np.int64))),
         "n_prompts": None if log.prompt_G is None else len(np.unique(log.prompt_G)),
         "n_unscorable": len(log.rewards_N) - n_scorable,
         "min_correct": judge.min_correct,
@@ -216,19 +245,21 @@ def _headline(log: RolloutLog, counted: _Counted, judge: Judge) -> dict[str, Any
         "table": _table(tally, cells_C) if judge.known else None,
         "length_unit": None if log.lengths_N is None else log.length_unit,
         "n_without_length": tally.n_without_length,
-        "r_count": _ratio(int(tally.signs_G3[:, 2].sum()), int(tally.signs_G3[:, 0].sum())),
+        "r_count": _ratio(n_pushed_up, n_pushed_down),
         "r_loss_proxy": _ratio(up, down),
         "r_loss_proxy_definition": R_LOSS_PROXY,
         "r_loss_proxy_tokens": None if tally.token_signs_2 is None else _ratio(*tally.token_signs_2[::-1].tolist()),
-        "group_classes": dict(zip(CLASS_NAMES, class_counts.tolist(), strict=True)) if judge.known else None,
+        "group_classes": {name: int(tally.total(tally.class_G == code)) for code, name in enumerate(CLASS_NAMES)}
+        if judge.known
+        else None,
         "phases": None
-        if floored_G is None
+        if n_floored is None
         else {
-            "correctness_seeking": int(floored_G.sum()),
-            "preference_seeking": known_means - int(floored_G.sum()),
+            "correctness_seeking": n_floored,
+            "preference_seeking": int(tally.total(~np.isnan(tally.mean_G))) - n_floored,
         },
-        "zero_variance_groups": int(tally.equal_G.sum()),
-        "n_groups_comparable": int(np.count_nonzero(tally.scorable_G > 1)),
+        "zero_variance_groups": int(tally.total(tally.equal_G)),
+        "n_groups_comparable": int(tally.total(tally.scorable_G > 1)),
     }
 
 
@@ -252,14 +283,14 @@ def _failures(log: RolloutLog, tally: Tally, cells_C: NDArray[np.int64], judge: 
             "in_all_failed_groups_share": None,
         }
     failed_G, reinforced_G = tally.cells_GC[:, :3].sum(axis=1), tally.cells_GC[:, 2]
-    numerator, denominator = reinforced_G.astype(np.float64), failed_G.astype(np.float64)
+    numerator, denominator = tally.spread(reinforced_G), tally.spread(failed_G)
     if log.prompt_G is not None:
         n_prompts = int(log.prompt_G.max()) + 1
         numerator = weighted_counts(log.prompt_G, numerator, n_prompts)
         denominator = weighted_counts(log.prompt_G, denominator, n_prompts)
     interval = bootstrap_ratio_interval(numerator, denominator, rng=np.random.default_rng(SEED), level=LEVEL)
     no_success_G = tally.cells_GC[:, 3:6].sum(axis=1) == 0
-    n_reinforced = int(reinforced_G.sum())
+    n_reinforced = int(tally.total(reinforced_G))
     return {
         "n_failed": int(cells_C[:3].sum()),
         "n_correct": int(cells_C[3:6].sum()),
@@ -271,12 +302,12 @@ def _failures(log: RolloutLog, tally: Tally, cells_C: NDArray[np.int64], judge: 
         },
         "level": LEVEL,
         "resampled": by,
-        "in_all_failed_groups_share": _ratio(int(reinforced_G[no_success_G].sum()), n_reinforced),
+        "in_all_failed_groups_share": _ratio(int(tally.total(reinforced_G * no_success_G)), n_reinforced),
     }
 
 
 def _table(tally: Tally, cells_C: NDArray[np.int64]) -> dict[str, Any]:
-    mass_C = tally.mass_GC.sum(axis=0)
+    mass_C = tally.total(tally.mass_GC)
 
     def row(values_C: Sequence[float] | NDArray[np.generic], start: int) -> dict[str, float]:
         negative, zero, positive = np.asarray(values_C)[start : start + 3].tolist()
@@ -343,16 +374,16 @@ def _logged(found: Reproduced | None, claimed: str | None) -> dict[str, Any]:
     }
 
 
-def _threshold(counted: _Counted, judge: Judge, levels: Levels) -> dict[str, Any]:
+def _threshold(counted: _Counted, judge: Judge) -> dict[str, Any]:
     tally, ordering = counted.tally, counted.ordering
     state = None
     if judge.min_correct is not None:
-        n_floored = int(np.count_nonzero(under(tally.mean_G, judge.min_correct)))
+        n_floored = int(tally.total(under(tally.mean_G, judge.min_correct)))
         state = counted.levels.state(judge.min_correct, n_floored)
     return {
         "floor_state": state,
         "levels": counted.levels.rows(),
-        "grid": levels.too_many,
+        "grid": counted.is_grid,
         "ordering": None
         if ordering is None
         else {

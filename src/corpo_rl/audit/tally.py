@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,6 +85,24 @@ class Tally:
     n_without_advantage: int
     """Scorable rollouts for which the log gives no advantage."""
     n_without_length: int
+    weight_G: NDArray[np.int64] | None = None  # noqa: N815
+    """How often each group counts; None for once. Shape [G]."""
+    pattern_G: NDArray[np.intp] | None = None  # noqa: N815
+    """For each group of the whole log, the group here that it is like; None when they are the same. Shape [all G]."""
+
+    def total(self, values_G: NDArray[Any]) -> Any:
+        """Sum over the groups of the whole log. Shape [C] of [G, C], or a number of [G]."""
+        return values_G.sum(axis=0) if self.weight_G is None else self.weight_G @ values_G
+
+    def spread(self, values_G: NDArray[Any]) -> NDArray[Any]:
+        """The value of each group of the whole log. Shape [all G]."""
+        return values_G if self.pattern_G is None else values_G.take(self.pattern_G)
+
+
+_BY_GROUP = (
+    "cells_GC", "signs_G3", "mass_GC", "signed_mass_G2", "reward_G", "mean_G", "class_G", "equal_G", "scorable_G",
+    "size_G",
+)  # fmt: skip
 
 
 @dataclass
@@ -216,10 +235,8 @@ def joined(parts: Iterable[Tally]) -> Tally:
         summed: NDArray[np.float64] = np.sum([getattr(part, name) for part in tallies], axis=0)
         return summed
 
-    by_group = ("cells_GC", "signs_G3", "mass_GC", "signed_mass_G2", "reward_G", "mean_G", "class_G", "equal_G",
-                "scorable_G", "size_G")  # fmt: skip
     return Tally(
-        **{name: rows(name) for name in by_group},  # type: ignore[arg-type]
+        **{name: rows(name) for name in _BY_GROUP},  # type: ignore[arg-type]
         token_mass_C=total("token_mass_C"),
         token_signs_2=total("token_signs_2"),
         n_without_advantage=sum(part.n_without_advantage for part in tallies),
@@ -234,23 +251,21 @@ def estimators_known(min_correct: float | None) -> tuple[str, ...]:
 
 def add_counterfactual(total: Counterfactual, block: Block, scored: Scored, headline: Scored, judge: Judge) -> None:
     """Add one block under another estimator to its totals."""
-    verdict_N = judge.verdicts(block)
+    verdict_N, sign_N = judge.verdicts(block), scored.sign_N
     scorable_N = ~np.isnan(block.rewards_N)
-    sign_N = scored.sign_N
     push_N = np.where(scorable_N, sign_N.astype(np.intp) + 1, 3)
-    push_G4 = block.codes(push_N, 4)
-    down, level, up, _ = push_G4.sum(axis=0).tolist()
-    failed_N = verdict_N == FAILED
-    mass_4 = weighted_counts(push_N, np.abs(scored.advantages_N), 4)
-    scorable_G = push_G4[:, :3].sum(axis=1) > 0
-    total.n_failed += int(np.count_nonzero(failed_N))
-    total.n_reinforced_failures += int(np.count_nonzero(failed_N & (sign_N > 0)))
-    total.positive += up
-    total.zero += level
-    total.negative += down
+    cells_G34 = block.codes(verdict_N * 4 + push_N, 12).reshape(-1, 3, 4)
+    down_G, level_G, up_G, _ = cells_G34.sum(axis=1).T
+    total.n_failed += int(block.total(cells_G34[:, FAILED, :3].sum(axis=1)))
+    total.n_reinforced_failures += int(block.total(cells_G34[:, FAILED, 2]))
+    total.positive += int(block.total(up_G))
+    total.zero += int(block.total(level_G))
+    total.negative += int(block.total(down_G))
+    total.zero_signal_groups += int(block.total((down_G + up_G == 0) & (level_G > 0)))
+    total.negative_only_groups += int(block.total((down_G > 0) & (up_G == 0)))
+    mass_4 = block.total(block.sums(push_N, np.abs(scored.advantages_N), 4))
     total.negative_mass += float(mass_4[0])
     total.positive_mass += float(mass_4[2])
-    total.zero_signal_groups += int(np.count_nonzero(scorable_G & (push_G4[:, 0] + push_G4[:, 2] == 0)))
-    total.negative_only_groups += int(np.count_nonzero((push_G4[:, 0] > 0) & (push_G4[:, 2] == 0)))
     known_N = scorable_N & ~np.isnan(headline.sign_N)
-    total.sign_flips += int(np.count_nonzero(known_N & (sign_N != headline.sign_N)))
+    flipped_N = known_N & (sign_N != headline.sign_N)
+    total.sign_flips += int(block.total(block.codes(flipped_N.astype(np.intp), 2)[:, 1]))

@@ -80,17 +80,15 @@ class LevelTable:
     def add(self, block: Block, headline: Scored, mean_G: NDArray[np.float64]) -> None:
         """Take a block in."""
         known_N = ~np.isnan(block.rewards_N)
-        rewards_N = block.rewards_N[known_N]
-        place_N = np.searchsorted(self.thresholds_K, rewards_N, side="right")  # thresholds at or under the reward
         k = len(self.thresholds_K)
-        self.scorable_K += np.bincount(place_N, minlength=k + 1)
-        self.up_K += np.bincount(place_N[headline.sign_N[known_N] > 0], minlength=k + 1)
-        means_G = mean_G[~np.isnan(mean_G)]
+        place_N = np.searchsorted(self.thresholds_K, block.rewards_N, side="right")  # thresholds at or under the reward
+        place_N = np.where(known_N, place_N, k + 1)
+        self.scorable_K += block.total(block.codes(place_N, k + 2))[: k + 1]
+        self.up_K += block.total(block.codes(np.where(headline.sign_N > 0, place_N, k + 1), k + 2))[: k + 1]
         for place, level in enumerate(self.thresholds_K.tolist()):
-            self.floored_K[place] += np.count_nonzero(under(means_G, level))
-        self.n_groups += len(means_G)
-        if len(rewards_N):
-            self.highest = max(self.highest, float(rewards_N.max()))
+            self.floored_K[place] += int(block.total(under(mean_G, level)))
+        self.n_groups += int(block.total(~np.isnan(mean_G)))
+        self.highest = max(self.highest, float(np.fmax.reduce(block.rewards_N, initial=-np.inf)))
 
     def rows(self) -> list[dict[str, Any]]:
         """A row for each threshold: who fails, how many of them are reinforced, and what a floor there would do."""
