@@ -1,11 +1,10 @@
 """The form of `results.json`: its JSON Schema, a check that names the place that is wrong, and how it is written."""
 
-import json
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from corpo_rl.errors import DataError
+from corpo_rl.report.form import json_text, problems, short, uneven
 
 VERSION: Final = "corpo-rl.compare/1"
 """Value of the field `schema`; a change that breaks a reader raises the number."""
@@ -175,9 +174,9 @@ def check_results(results: object) -> None:
     """
     if isinstance(results, Mapping) and "schema" in results:
         # another version may differ everywhere: say that before anything else
-        for message in _problems(results["schema"], SCHEMA["properties"]["schema"], "results.schema"):
+        for message in problems(results["schema"], SCHEMA["properties"]["schema"], "results.schema"):
             raise DataError(f"{message}: written by another version")
-    for message in _problems(results, SCHEMA, "results"):
+    for message in problems(results, SCHEMA, "results"):
         raise DataError(f"{message}; the form is described in docs/results-schema.md")
     if isinstance(results, Mapping):
         for message in _loose_ends(results):
@@ -202,35 +201,7 @@ def results_json(results: Mapping[str, Any]) -> str:
          "b": null
         }
     """
-    return json.dumps(_plain(results, "results"), indent=1, sort_keys=True, allow_nan=False) + "\n"
-
-
-def _problems(value: object, schema: Mapping[str, Any], path: str) -> Iterator[str]:
-    """What does not fit, depth first; the part of JSON Schema that `SCHEMA` uses."""
-    if "$ref" in schema:
-        schema = SCHEMA["$defs"][schema["$ref"].rpartition("/")[2]]
-    # first what stops a look inside
-    if "const" in schema and value != schema["const"]:
-        yield f"{path}: expected {schema['const']!r}, got {_short(value)}"
-    elif "enum" in schema and value not in schema["enum"]:
-        yield f"{path}: expected one of {', '.join(map(repr, schema['enum']))}, got {_short(value)}"
-    elif "type" in schema and not _is_kind(value, schema["type"]):
-        kinds = [schema["type"]] if isinstance(schema["type"], str) else schema["type"]
-        yield f"{path}: expected {' or '.join(kinds)}, got {_short(value)}"
-    elif isinstance(value, int | float) and not isinstance(value, bool):
-        if not schema.get("minimum", -math.inf) <= value <= schema.get("maximum", math.inf):
-            yield f"{path}: {value} is out of range"
-    elif isinstance(value, Mapping):
-        for key in schema.get("required", []):
-            if key not in value:
-                yield f"{path}: no field {key!r} (fields: {_short(', '.join(map(str, value)) or 'none')})"
-        for key, item in value.items():
-            inner = schema.get("properties", {}).get(key, schema.get("additionalProperties"))
-            if inner is not None:
-                yield from _problems(item, inner, f"{path}.{key}")
-    elif isinstance(value, list) and "items" in schema:
-        for row, item in enumerate(value):
-            yield from _problems(item, schema["items"], f"{path}[{row}]")
+    return json_text(results, "results", nan_as_null=True)
 
 
 def _loose_ends(results: Mapping[str, Any]) -> Iterator[str]:
@@ -240,59 +211,15 @@ def _loose_ends(results: Mapping[str, Any]) -> Iterator[str]:
     for row, run in enumerate(results["runs"]):
         named.append((f"runs[{row}].evaluation", run.get("evaluation", {})))
         curves = run.get("curves") or {}
-        yield from _uneven(f"results.runs[{row}].curves", curves, curves.get("step", []))
+        yield from uneven(f"results.runs[{row}].curves", curves, curves.get("step", []))
         tested = run.get("evaluation_curves") or {}
         steps = tested.get("step", [])
         for split, by_measure in tested.items():
             if split != "step":
                 named.append((f"runs[{row}].evaluation_curves", {split: by_measure}))
-                yield from _uneven(f"results.runs[{row}].evaluation_curves.{split}", by_measure, steps)
+                yield from uneven(f"results.runs[{row}].evaluation_curves.{split}", by_measure, steps)
     named += [(f"comparisons[{row}]", {pair["split"]: pair}) for row, pair in enumerate(results["comparisons"])]
     for path, by_split in named:
         for split in by_split:
             if split not in splits:
-                yield f"results.{path}: split {_short(split)} is not described in results.splits"
-
-
-def _uneven(path: str, curves: Mapping[str, Sequence[object]], steps: Sequence[object]) -> Iterator[str]:
-    for name, values in curves.items():
-        if len(values) != len(steps):
-            yield f"{path}.{name}: expected {len(steps)} values, one per step, got {len(values)}"
-
-
-def _is_kind(value: object, kinds: str | Sequence[str]) -> bool:
-    """Whether a value is of a JSON type; NaN is no number in JSON, and a boolean is none either."""
-    names = [kinds] if isinstance(kinds, str) else kinds
-    whole = isinstance(value, int) and not isinstance(value, bool)
-    tests = {
-        "object": isinstance(value, Mapping),
-        "array": isinstance(value, list),
-        "string": isinstance(value, str),
-        "boolean": isinstance(value, bool),
-        "null": value is None,
-        "integer": whole,
-        "number": whole or (isinstance(value, float) and math.isfinite(value)),
-    }
-    return any(tests[name] for name in names)
-
-
-def _plain(value: object, path: str) -> object:
-    if isinstance(value, Mapping):
-        for key in value:
-            if not isinstance(key, str):
-                raise DataError(f"{path}: expected text as key, got {_short(key)}")
-        return {key: _plain(item, f"{path}.{key}") for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item, f"{path}[{row}]") for row, item in enumerate(value)]
-    if hasattr(value, "dtype") and hasattr(value, "item") and getattr(value, "shape", None) == ():
-        value = value.item()
-    if isinstance(value, float):
-        return float(value) if math.isfinite(value) else None
-    if value is None or isinstance(value, str | bool | int):
-        return value
-    raise DataError(f"{path}: expected text, a number, a list, an object or null, got {type(value).__name__}")
-
-
-def _short(value: object) -> str:
-    text = value if isinstance(value, str) and ", " in value else repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
+                yield f"results.{path}: split {short(split)} is not described in results.splits"
