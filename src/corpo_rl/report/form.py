@@ -3,9 +3,55 @@
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from corpo_rl.errors import DataError
+
+Schema = dict[str, Any]
+"""A JSON Schema."""
+
+ITEM: Final[Schema] = {"type": "string"}
+"""An item of a list of texts."""
+
+
+def field(kind: str, about: str, *, null: bool = False, **more: object) -> Schema:
+    """A field of one JSON type."""
+    return {"type": [kind, "null"] if null else kind, "description": about, **more}
+
+
+def text_field(about: str, *, null: bool = False) -> Schema:
+    """A text."""
+    return field("string", about, null=null)
+
+
+def count_field(about: str, *, null: bool = False) -> Schema:
+    """A number of things."""
+    return field("integer", about, null=null, minimum=0)
+
+
+def number_field(about: str) -> Schema:
+    """A figure, null where it is undefined."""
+    return field("number", about, null=True)
+
+
+def share_field(about: str) -> Schema:
+    """A share from 0 to 1, null where it is undefined."""
+    return field("number", about, null=True, minimum=0, maximum=1)
+
+
+def list_field(about: str, items: Schema) -> Schema:
+    """A list of like items."""
+    return field("array", about, items=items)
+
+
+def map_field(about: str, values: Schema, *, null: bool = False) -> Schema:
+    """An object whose keys are data."""
+    return field("object", about, null=null, additionalProperties=values)
+
+
+def object_field(about: str, fields: Mapping[str, Schema], *, null: bool = False) -> Schema:
+    """An object whose keys are these, all of them there."""
+    return field("object", about, null=null, required=list(fields), properties=dict(fields))
 
 
 def json_text(document: Mapping[str, Any], name: str, *, nan_as_null: bool) -> str:
@@ -110,3 +156,17 @@ def short(value: object) -> str:
     """A value as an error message quotes it."""
     text = value if isinstance(value, str) and ", " in value else repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
+
+
+def check_form(document: object, schema: Schema, name: str, *, described_in: str) -> None:
+    """Check a document against its schema.
+
+    Raises:
+        DataError: Something is missing or of the wrong kind; the message names the first such place.
+    """
+    if isinstance(document, Mapping) and "schema" in document:
+        # another version may differ everywhere: say that before anything else
+        for message in problems(document["schema"], schema["properties"]["schema"], f"{name}.schema"):
+            raise DataError(f"{message}: written by another version")
+    for message in problems(document, schema, name):
+        raise DataError(f"{message}; the form is described in {described_in}")

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from corpo_rl.errors import DataError
-from corpo_rl.report.form import json_text, problems, short, uneven
+from corpo_rl.report.form import check_form, json_text, short, uneven
 
 VERSION: Final = "corpo-rl.compare/1"
 """Value of the field `schema`; a change that breaks a reader raises the number."""
@@ -172,12 +172,7 @@ def check_results(results: object) -> None:
         Traceback (most recent call last):
         corpo_rl.errors.DataError: results.schema: ...corpo-rl.compare/0': written by another version
     """
-    if isinstance(results, Mapping) and "schema" in results:
-        # another version may differ everywhere: say that before anything else
-        for message in problems(results["schema"], SCHEMA["properties"]["schema"], "results.schema"):
-            raise DataError(f"{message}: written by another version")
-    for message in problems(results, SCHEMA, "results"):
-        raise DataError(f"{message}; the form is described in docs/results-schema.md")
+    check_form(results, SCHEMA, "results", described_in="docs/results-schema.md")
     if isinstance(results, Mapping):
         for message in _loose_ends(results):
             raise DataError(f"{message}; the form is described in docs/results-schema.md")
