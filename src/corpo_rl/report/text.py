@@ -38,11 +38,11 @@ def compare_text(results: Results) -> str:
     lines: list[str] = []
     for split in split_names(results):
         lines += [*_split_table(results, split), ""]
-    lines += _wrapped(f"Brackets hold {level_text(results)} intervals. n/a: undefined.", indent="")
-    lines += ["", *_wrapped(headline(results), indent=""), ""]
+    lines += wrapped(f"Brackets hold {level_text(results)} intervals. n/a: undefined.", indent="")
+    lines += ["", *wrapped(headline(results), indent=""), ""]
     for finding in findings(results):
         mark = "! " if finding.kind in {"poor", "caution"} else "- "
-        lines += _wrapped(finding.text, indent=mark)
+        lines += wrapped(finding.text, indent=mark)
     return "\n".join(lines) + "\n"
 
 
@@ -52,7 +52,7 @@ def _split_table(results: Results, split: str) -> Iterator[str]:
     rows = (BASE, *method_names(results))
     n_items = next((found["n_items"] for name in rows if (found := evaluation(results, name, split))), None)
     about = plain(f"{split_title(results, split)}: {results['splits'][split].get('description') or split}")
-    yield _cut(f"{about}, {n_items} items" if n_items is not None else f"{about}, not evaluated", WIDTH)
+    yield cut_to(f"{about}, {n_items} items" if n_items is not None else f"{about}, not evaluated", WIDTH)
     yield "-" * WIDTH
     yield _row("", [*passes, "reward", "Brier", "hedge", "parse"])
     yield _row("", [*("" for _ in passes), "mean", "", "(5, 5)", "failed"])
@@ -65,7 +65,7 @@ def _split_table(results: Results, split: str) -> Iterator[str]:
 
 def _row(name: str, cells: list[str]) -> str:
     passes, figures = cells[:-4], cells[-4:]
-    text = _padded(_cut(name, NAME_WIDTH), NAME_WIDTH)
+    text = padded(cut_to(name, NAME_WIDTH), NAME_WIDTH)
     return (text + "".join(f" {cell:>17}" for cell in passes) + "".join(f" {cell:>6}" for cell in figures)).rstrip()
 
 
@@ -74,11 +74,12 @@ def _with_interval(found: Interval) -> str:
     return number(found.value, digits=2) + (span if not math.isnan(found.low) else "")
 
 
-def _wrapped(text: str, *, indent: str) -> list[str]:
+def wrapped(text: str, *, indent: str) -> list[str]:
+    """A text in lines of at most `WIDTH` columns, the first behind `indent` and the others under it."""
     lines: list[str] = []
     for line in textwrap.wrap(plain(text), WIDTH - len(indent), break_on_hyphens=False):
         # textwrap counts characters; wide ones (CJK, emoji) take two columns
-        while _columns(line) > WIDTH - len(indent):
+        while columns_of(line) > WIDTH - len(indent):
             head = _head(line, WIDTH - len(indent))
             lines.append(head)
             line = line[len(head) :]
@@ -86,7 +87,7 @@ def _wrapped(text: str, *, indent: str) -> list[str]:
     return [(indent if row == 0 else " " * len(indent)) + line for row, line in enumerate(lines)]
 
 
-def _columns(text: str) -> int:
+def columns_of(text: str) -> int:
     """Terminal columns a text takes: two for a wide character, none for a combining one."""
     return sum(
         0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text
@@ -95,13 +96,15 @@ def _columns(text: str) -> int:
 
 def _head(text: str, width: int) -> str:
     """The longest beginning of a text that fits a width."""
-    end = next((end for end in range(len(text)) if _columns(text[: end + 1]) > width), len(text))
+    end = next((end for end in range(len(text)) if columns_of(text[: end + 1]) > width), len(text))
     return text[:end]
 
 
-def _cut(text: str, width: int) -> str:
-    return text if _columns(text) <= width else _head(text, width - 1) + "~"
+def cut_to(text: str, width: int) -> str:
+    """A text that fits a width; "~" stands for what is cut off."""
+    return text if columns_of(text) <= width else _head(text, width - 1) + "~"
 
 
-def _padded(text: str, width: int) -> str:
-    return text + " " * (width - _columns(text))
+def padded(text: str, width: int) -> str:
+    """A text filled up with spaces to a width."""
+    return text + " " * (width - columns_of(text))

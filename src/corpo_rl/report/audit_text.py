@@ -1,0 +1,263 @@
+"""The audit for a terminal, at most 80 columns wide, and as Markdown."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from corpo_rl.report.audit_tables import (
+    Table,
+    candidates_table,
+    classes_table,
+    components_table,
+    curves_table,
+    estimators_table,
+    levels_table,
+    logged_sentences,
+    ratios,
+    reading,
+    remarks,
+    signs_table,
+    threshold_sentences,
+)
+from corpo_rl.report.audit_view import (
+    LONGEST_SENTENCE,
+    Document,
+    by_weight,
+    figure,
+    headline,
+    level,
+    shown,
+    verdict,
+)
+from corpo_rl.report.text import WIDTH, columns_of, cut_to, padded, wrapped
+
+EXAMPLES: Final = 3
+"""Examples shown in text; JSON and HTML hold all."""
+
+LONGEST_SAMPLE: Final = 300
+"""Characters of a prompt or completion shown in text."""
+
+WIDEST_CELL: Final = 42
+
+FRAMEWORKS: Final = {"trl": "TRL", "verl": "verl", "general": "in general"}
+
+
+def audit_text(audit: Document) -> str:
+    """An audit for a terminal.
+
+    Args:
+        audit: An audit as loaded from JSON, checked by `check_audit`.
+
+    Returns:
+        Lines of at most 80 columns, ending in a newline; control characters are written as escapes.
+    """
+    lines = [*wrapped(shown(audit["log"]["said"], LONGEST_SENTENCE), indent=""), ""]
+    for kind, text in remarks(audit):
+        if kind == "warning":
+            lines += wrapped(text, indent="! ")
+    message = headline(audit)
+    lead = " ".join(part for part in (message.figure, message.span, message.lead) if part)
+    lines += wrapped(lead if lead.endswith(".") else f"{lead}.", indent="")
+    for sentence in message.more:
+        lines += wrapped(sentence, indent="  ")
+    lines += wrapped(verdict(audit["findings"]), indent="  ")
+    for title, parts in _sections(audit):
+        lines += ["", cut_to(title, WIDTH), "-" * WIDTH]
+        for part in parts:
+            lines += table_lines(part) if isinstance(part, Table) else wrapped(part, indent="")
+    lines += _example_lines(audit["examples"])
+    lines += ["", "Findings", "-" * WIDTH, *wrapped(verdict(audit["findings"]), indent="")]
+    for finding in by_weight(audit["findings"]):
+        lines += _finding_lines(finding)
+    return "\n".join(line.rstrip() for line in lines) + "\n"
+
+
+def audit_markdown(audit: Document) -> str:
+    """An audit as Markdown (GitHub's kind); foreign text is escaped or stands in code.
+
+    Args:
+        audit: An audit as loaded from JSON, checked by `check_audit`.
+    """
+    message = headline(audit)
+    lead = f"{message.figure} {message.span} {message.lead}".strip().rstrip(".")
+    lines = ["# Audit of a run", "", f"**{escaped(lead)}.**", "", *(f"{escaped(text)}\n" for text in message.more)]
+    lines += [escaped(shown(audit["log"]["said"], LONGEST_SENTENCE)), ""]
+    lines += ["## Findings", "", escaped(verdict(audit["findings"])), ""]
+    for finding in by_weight(audit["findings"]):
+        lines += _finding_markdown(finding)
+    for title, parts in _sections(audit):
+        lines += ["", f"## {escaped(title)}", ""]
+        for part in parts:
+            lines += [*table_markdown(part), ""] if isinstance(part, Table) else [escaped(part), ""]
+    lines += _examples_markdown(audit["examples"])
+    version = escaped(shown(audit["corpo_rl_version"]))
+    lines += ["", f"Written by corpo-rl {version}, {escaped(shown(audit['created']))}."]
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip() + "\n"
+
+
+def _sections(audit: Document) -> Iterator[tuple[str, list[Table | str]]]:
+    """Every section but the findings and the examples: its title, then sentences and tables."""
+    signs, classes = signs_table(audit), classes_table(audit)
+    levels: list[Table | str] = [*threshold_sentences(audit)]
+    found = levels_table(audit)
+    levels += [found] if found is not None else []
+    if audit["correct_by"] is None:
+        yield "Thresholds to choose from", levels
+    told = [f"{name} {value}: {meaning}." for name, value, meaning in ratios(audit)]
+    if signs is not None:
+        yield signs.title, [signs, *told]
+    else:
+        yield "What was pushed up and down", told
+    if classes is not None:
+        yield classes.title, [classes]
+    estimators = estimators_table(audit)
+    yield estimators.title, [estimators]
+    candidates = candidates_table(audit)
+    yield "Logged against recomputed advantages", [*logged_sentences(audit), *([candidates] if candidates else [])]
+    if audit["correct_by"] is not None and levels:
+        yield "Thresholds", levels
+    for table in (components_table(audit), curves_table(audit)):
+        if table is not None:
+            yield table.title, [table]
+    rows = [f"{label}: {text}" for label, text in reading(audit)]
+    yield "What was read", [*rows, *(f"{kind}: {text}" for kind, text in remarks(audit))]
+
+
+def table_lines(table: Table) -> list[str]:
+    """A table as lines of at most `WIDTH` columns; too wide a one goes on below itself, row names repeated."""
+    shape = min((table, table.turned()), key=lambda one: len(_grid(one)))
+    return _grid(shape) + (wrapped(table.caption, indent="") if table.caption else [])
+
+
+def _grid(table: Table) -> list[str]:
+    cells = [[cut_to(cell, WIDEST_CELL) for cell in row] for row in (table.head, *table.rows)]
+    widths = [max(map(columns_of, column)) for column in zip(*cells, strict=True)]
+    lines: list[str] = []
+    for place, columns in enumerate(_parts(widths)):
+        lines += [""] if place else []
+        for row in cells:
+            first = padded(row[0], widths[0])
+            lines.append(first + "".join(_cell(row[at], widths[at], words=at in table.words) for at in columns))
+    return [line.rstrip() for line in lines]
+
+
+def _cell(text: str, width: int, *, words: bool) -> str:
+    space = " " * (width - columns_of(text))
+    return f"  {text}{space}" if words else f"  {space}{text}"
+
+
+def _parts(widths: Sequence[int]) -> Iterator[list[int]]:
+    """Columns that fit side by side behind the row names."""
+    part: list[int] = []
+    room = WIDTH - widths[0]
+    for at, width in enumerate(widths[1:], start=1):
+        if part and sum(widths[other] + 2 for other in part) + width + 2 > room:
+            yield part
+            part = []
+        part.append(at)
+    yield part
+
+
+def _finding_lines(finding: Mapping[str, Any]) -> Iterator[str]:
+    yield ""
+    yield from wrapped(f"[{finding['status']}] {shown(finding['title'], LONGEST_SENTENCE)}", indent="")
+    yield from wrapped(_evidence(finding), indent="  ")
+    for where, what in _actions(finding):
+        yield from wrapped(f"{where}: {what}", indent="  > ")
+    if finding["reference"] is not None:
+        yield from wrapped(f"see {shown(finding['reference'], LONGEST_SENTENCE)}", indent="  ")
+
+
+def _evidence(finding: Mapping[str, Any]) -> str:
+    needs = "" if finding["needs"] is None else f" (needs {shown(finding['needs'])})"
+    return shown(finding["evidence"], LONGEST_SENTENCE) + needs
+
+
+def _actions(finding: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    known = [name for name in FRAMEWORKS if name in finding["action"]]
+    for name in (*known, *sorted(set(finding["action"]) - set(known))):
+        yield FRAMEWORKS.get(name, shown(name, 30)), shown(finding["action"][name], LONGEST_SENTENCE)
+
+
+def _example_lines(examples: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    if not examples:
+        return
+    yield from ("", "Failures that were reinforced most strongly", "-" * WIDTH)
+    for place, example in enumerate(examples[:EXAMPLES]):
+        yield from [""] if place else []
+        yield from wrapped(example_title(example), indent="")
+        for name in ("prompt", "completion"):
+            if example[name] is not None:
+                yield from wrapped(f"{name}: {shown(example[name], LONGEST_SAMPLE)}", indent="  ")
+        yield from wrapped(siblings_line(example), indent="  ")
+    if len(examples) > EXAMPLES:
+        yield f"{len(examples) - EXAMPLES} more, and the siblings' texts, with --format json or html."
+
+
+def example_title(example: Mapping[str, Any]) -> str:
+    """Where a reinforced failure stands, and its numbers."""
+    step = "" if example["step"] is None else f", step {example['step']}"
+    return (
+        f"reward {level(example['reward'])}, advantage {figure(example['advantage'])}: {shown(example['where'], 200)}"
+        f"{step}, group {example['group']}"
+    )
+
+
+def siblings_line(example: Mapping[str, Any]) -> str:
+    """Rewards and advantages of the other rollouts of its group."""
+    told = ", ".join(
+        f"{level(one['reward'])} ({figure(one['advantage'])}{', correct' if one['correct'] else ''})"
+        for one in example["siblings"]
+    )
+    n = example["n_siblings_left_out"]
+    return f"its group, reward (advantage): {told or 'none'}" + (f", and {n} more" if n else "")
+
+
+def escaped(text: str) -> str:
+    r"""A text that Markdown shows as it is.
+
+    Example:
+        >>> escaped("<b> [x](javascript:y) |A| a_b")
+        '&lt;b&gt; \\[x\\](javascript:y) \\|A\\| a\\_b'
+    """
+    text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return re.sub(r"([\\`*_{}\[\]#|~!])", r"\\\1", text)
+
+
+def table_markdown(table: Table) -> Iterator[str]:
+    """A table as Markdown, its caption below."""
+    yield "| " + " | ".join(escaped(cell) for cell in table.head) + " |"
+    yield "|" + "|".join("---" if at in {0, *table.words} else "---:" for at in range(len(table.head))) + "|"
+    for row in table.rows:
+        yield "| " + " | ".join(escaped(cell) for cell in row) + " |"
+    if table.caption:
+        yield from ("", escaped(table.caption))
+
+
+def _finding_markdown(finding: Mapping[str, Any]) -> Iterator[str]:
+    title = escaped(shown(finding["title"], LONGEST_SENTENCE))
+    yield f"- **{finding['status']}** {title}: {escaped(_evidence(finding))}"
+    for where, what in _actions(finding):
+        yield f"  - {escaped(where)}: {escaped(what)}"
+    if finding["reference"] is not None:
+        yield f"  - see {escaped(shown(finding['reference'], LONGEST_SENTENCE))}"
+
+
+def _examples_markdown(examples: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    if not examples:
+        return
+    yield from ("", "## Failures that were reinforced most strongly", "")
+    for example in examples[:EXAMPLES]:
+        yield f"**{escaped(example_title(example))}**\n"
+        for name in ("prompt", "completion"):
+            if example[name] is not None:
+                yield f"{name}: {_code(shown(example[name], LONGEST_SAMPLE))}\n"
+        yield f"{escaped(siblings_line(example))}\n"
+    if len(examples) > EXAMPLES:
+        yield f"{len(examples) - EXAMPLES} more in JSON and HTML."
+
+
+def _code(text: str) -> str:
+    """A text as inline code: its fence is longer than any run of backticks in it."""
+    fence = "`" * (1 + max((len(run) for run in re.findall("`+", text)), default=0))
+    return f"{fence} {text} {fence}"
