@@ -320,8 +320,12 @@ AUDIT_SCHEMA: Final[Schema] = {
 """JSON Schema (draft 2020-12) of an audit."""
 
 
-def check_audit(document: object) -> None:
+def check_audit(document: object, *, name: str = "audit") -> None:
     """Check that a document has the form of an audit. Beyond the schema: a curve is as long as its steps.
+
+    Args:
+        document: As loaded from JSON.
+        name: What to call it in an error.
 
     Raises:
         DataError: Something is missing or of the wrong kind; the message names the first such place.
@@ -331,9 +335,9 @@ def check_audit(document: object) -> None:
         Traceback (most recent call last):
         corpo_rl.errors.DataError: audit.schema: ...got 'corpo-rl.audit/0': written by another version
     """
-    check_form(document, AUDIT_SCHEMA, "audit", described_in="docs/audit-schema.md")
+    check_form(document, AUDIT_SCHEMA, name, described_in="docs/audit-schema.md")
     if isinstance(document, Mapping) and document["curves"] is not None:
-        for message in uneven("audit.curves", document["curves"], document["curves"]["step"]):
+        for message in uneven(f"{name}.curves", document["curves"], document["curves"]["step"]):
             raise DataError(f"{message}; the form is described in docs/audit-schema.md")
 
 

@@ -270,11 +270,11 @@ def components_table(audit: Document) -> Table | None:
         )
         for row in audit["components"]
     )
-    head = ("", "weight", "decisive for", "lift", "std, none correct", "std, others", "groups varying")
+    head = ("", "weight", "decisive", "lift", "std, all failed", "std, other", "varying")
     caption = (
-        "Decisive for: reinforced failures that would not be over their group's mean without it. Lift: its part of "
+        "Decisive: reinforced failures that would not be over their group's mean without it. Lift: its part of "
         "what puts them there. Std: mean standard deviation within groups without one correct rollout, and within "
-        "others. Groups varying: groups without one correct rollout in which it varies."
+        "others. Varying: groups without one correct rollout in which it varies."
     )
     return Table("Single rewards", head, rows, caption)
 
@@ -285,38 +285,38 @@ CURVE_COLUMNS: Final = {
     "correct_share": ("correct", share),
     "reinforced_failure_share": ("reinforced", share),
     "r_count": ("r_count", figure),
-    "r_loss_proxy": ("r_loss pr.", figure),
     "floored_group_share": ("floored", share),
     "zero_variance_share": ("zero var.", share),
-    "unscorable": ("no reward", count),
-    **{
-        f"class_{name}": (name.replace("all_", "").replace("_", " "), share) for name in CLASSES if name != "unscorable"
-    },
 }
 """Columns of the table by step: heading, and how its cells are written."""
 
+CLASS_COLUMNS: Final = {
+    f"class_{name}": (name.replace("_", " ").removeprefix("all "), share) for name in CLASSES if name != "unscorable"
+}
 
-def curves_table(audit: Document) -> Table | None:
-    """At most ten steps, evenly spaced, with the first and the last; None without steps."""
+
+def curves_tables(audit: Document) -> list[Table]:
+    """At most ten steps, evenly spaced, with the first and the last: figures, then kinds of groups."""
     curves = audit["curves"]
     if curves is None or not curves["step"]:
-        return None
-    columns = [key for key in CURVE_COLUMNS if any(value is not None for value in curves[key])]
-    chosen = picked(len(curves["step"]), ROWS_OF_CURVES)
-    rows = tuple(
-        (str(curves["step"][row]), *(CURVE_COLUMNS[key][1](curves[key][row]) for key in columns)) for row in chosen
-    )
+        return []
     n = len(curves["step"])
-    caption = (
-        f"{len(chosen)} of {count(n)} steps, evenly spaced; all of them are in the JSON." if n > len(chosen) else ""
-    )
-    groups = "Failed equal, failed graded, mixed, correct graded, correct equal: shares of groups."
-    return Table(
-        "Step by step",
-        ("step", *(CURVE_COLUMNS[key][0] for key in columns)),
-        rows,
-        f"{caption} {groups if 'class_mixed' in columns else ''}".strip(),
-    )
+    chosen = picked(n, ROWS_OF_CURVES)
+    some = f" {len(chosen)} of {count(n)} steps, evenly spaced; all are in the JSON." if n > len(chosen) else ""
+    tables = []
+    for title, columns, caption in (
+        ("Step by step", CURVE_COLUMNS, "Floored: share of groups whose mean reward is under min_correct."),
+        (
+            "Kinds of groups, step by step",
+            CLASS_COLUMNS,
+            "Shares of groups; equal and graded tell how all rewards are.",
+        ),
+    ):
+        keys = [key for key in columns if any(value is not None for value in curves[key])]
+        rows = tuple((str(curves["step"][row]), *(columns[key][1](curves[key][row]) for key in keys)) for row in chosen)
+        if keys:
+            tables.append(Table(title, ("step", *(columns[key][0] for key in keys)), rows, caption + some))
+    return tables
 
 
 def reading(audit: Document) -> Iterator[tuple[str, str]]:

@@ -1,6 +1,5 @@
-"""The audit for a terminal, at most 80 columns wide, and as Markdown."""
+"""The audit for a terminal, at most 80 columns wide."""
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -9,7 +8,7 @@ from corpo_rl.report.audit_tables import (
     candidates_table,
     classes_table,
     components_table,
-    curves_table,
+    curves_tables,
     estimators_table,
     levels_table,
     logged_sentences,
@@ -61,7 +60,7 @@ def audit_text(audit: Document) -> str:
     for sentence in message.more:
         lines += wrapped(sentence, indent="  ")
     lines += wrapped(verdict(audit["findings"]), indent="  ")
-    for title, parts in _sections(audit):
+    for title, parts in sections(audit):
         lines += ["", cut_to(title, WIDTH), "-" * WIDTH]
         for part in parts:
             lines += table_lines(part) if isinstance(part, Table) else wrapped(part, indent="")
@@ -72,30 +71,7 @@ def audit_text(audit: Document) -> str:
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
 
-def audit_markdown(audit: Document) -> str:
-    """An audit as Markdown (GitHub's kind); foreign text is escaped or stands in code.
-
-    Args:
-        audit: An audit as loaded from JSON, checked by `check_audit`.
-    """
-    message = headline(audit)
-    lead = f"{message.figure} {message.span} {message.lead}".strip().rstrip(".")
-    lines = ["# Audit of a run", "", f"**{escaped(lead)}.**", "", *(f"{escaped(text)}\n" for text in message.more)]
-    lines += [escaped(shown(audit["log"]["said"], LONGEST_SENTENCE)), ""]
-    lines += ["## Findings", "", escaped(verdict(audit["findings"])), ""]
-    for finding in by_weight(audit["findings"]):
-        lines += _finding_markdown(finding)
-    for title, parts in _sections(audit):
-        lines += ["", f"## {escaped(title)}", ""]
-        for part in parts:
-            lines += [*table_markdown(part), ""] if isinstance(part, Table) else [escaped(part), ""]
-    lines += _examples_markdown(audit["examples"])
-    version = escaped(shown(audit["corpo_rl_version"]))
-    lines += ["", f"Written by corpo-rl {version}, {escaped(shown(audit['created']))}."]
-    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip() + "\n"
-
-
-def _sections(audit: Document) -> Iterator[tuple[str, list[Table | str]]]:
+def sections(audit: Document) -> Iterator[tuple[str, list[Table | str]]]:
     """Every section but the findings and the examples: its title, then sentences and tables."""
     signs, classes = signs_table(audit), classes_table(audit)
     levels: list[Table | str] = [*threshold_sentences(audit)]
@@ -116,9 +92,9 @@ def _sections(audit: Document) -> Iterator[tuple[str, list[Table | str]]]:
     yield "Logged against recomputed advantages", [*logged_sentences(audit), *([candidates] if candidates else [])]
     if audit["correct_by"] is not None and levels:
         yield "Thresholds", levels
-    for table in (components_table(audit), curves_table(audit)):
-        if table is not None:
-            yield table.title, [table]
+    components = components_table(audit)
+    for table in (*([components] if components else []), *curves_tables(audit)):
+        yield table.title, [table]
     rows = [f"{label}: {text}" for label, text in reading(audit)]
     yield "What was read", [*rows, *(f"{kind}: {text}" for kind, text in remarks(audit))]
 
@@ -161,19 +137,21 @@ def _parts(widths: Sequence[int]) -> Iterator[list[int]]:
 def _finding_lines(finding: Mapping[str, Any]) -> Iterator[str]:
     yield ""
     yield from wrapped(f"[{finding['status']}] {shown(finding['title'], LONGEST_SENTENCE)}", indent="")
-    yield from wrapped(_evidence(finding), indent="  ")
-    for where, what in _actions(finding):
+    yield from wrapped(evidence(finding), indent="  ")
+    for where, what in actions(finding):
         yield from wrapped(f"{where}: {what}", indent="  > ")
     if finding["reference"] is not None:
         yield from wrapped(f"see {shown(finding['reference'], LONGEST_SENTENCE)}", indent="  ")
 
 
-def _evidence(finding: Mapping[str, Any]) -> str:
+def evidence(finding: Mapping[str, Any]) -> str:
+    """The numbers of a finding, and what it lacks."""
     needs = "" if finding["needs"] is None else f" (needs {shown(finding['needs'])})"
     return shown(finding["evidence"], LONGEST_SENTENCE) + needs
 
 
-def _actions(finding: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def actions(finding: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """What to do about a finding: for which framework, and what."""
     known = [name for name in FRAMEWORKS if name in finding["action"]]
     for name in (*known, *sorted(set(finding["action"]) - set(known))):
         yield FRAMEWORKS.get(name, shown(name, 30)), shown(finding["action"][name], LONGEST_SENTENCE)
@@ -211,53 +189,3 @@ def siblings_line(example: Mapping[str, Any]) -> str:
     )
     n = example["n_siblings_left_out"]
     return f"its group, reward (advantage): {told or 'none'}" + (f", and {n} more" if n else "")
-
-
-def escaped(text: str) -> str:
-    r"""A text that Markdown shows as it is.
-
-    Example:
-        >>> escaped("<b> [x](javascript:y) |A| a_b")
-        '&lt;b&gt; \\[x\\](javascript:y) \\|A\\| a\\_b'
-    """
-    text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return re.sub(r"([\\`*_{}\[\]#|~!])", r"\\\1", text)
-
-
-def table_markdown(table: Table) -> Iterator[str]:
-    """A table as Markdown, its caption below."""
-    yield "| " + " | ".join(escaped(cell) for cell in table.head) + " |"
-    yield "|" + "|".join("---" if at in {0, *table.words} else "---:" for at in range(len(table.head))) + "|"
-    for row in table.rows:
-        yield "| " + " | ".join(escaped(cell) for cell in row) + " |"
-    if table.caption:
-        yield from ("", escaped(table.caption))
-
-
-def _finding_markdown(finding: Mapping[str, Any]) -> Iterator[str]:
-    title = escaped(shown(finding["title"], LONGEST_SENTENCE))
-    yield f"- **{finding['status']}** {title}: {escaped(_evidence(finding))}"
-    for where, what in _actions(finding):
-        yield f"  - {escaped(where)}: {escaped(what)}"
-    if finding["reference"] is not None:
-        yield f"  - see {escaped(shown(finding['reference'], LONGEST_SENTENCE))}"
-
-
-def _examples_markdown(examples: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    if not examples:
-        return
-    yield from ("", "## Failures that were reinforced most strongly", "")
-    for example in examples[:EXAMPLES]:
-        yield f"**{escaped(example_title(example))}**\n"
-        for name in ("prompt", "completion"):
-            if example[name] is not None:
-                yield f"{name}: {_code(shown(example[name], LONGEST_SAMPLE))}\n"
-        yield f"{escaped(siblings_line(example))}\n"
-    if len(examples) > EXAMPLES:
-        yield f"{len(examples) - EXAMPLES} more in JSON and HTML."
-
-
-def _code(text: str) -> str:
-    """A text as inline code: its fence is longer than any run of backticks in it."""
-    fence = "`" * (1 + max((len(run) for run in re.findall("`+", text)), default=0))
-    return f"{fence} {text} {fence}"
