@@ -26,6 +26,7 @@ def audit_markdown(audit: Document) -> str:
     message = headline(audit)
     lead = f"{message.figure} {message.span} {message.lead}".strip().rstrip(".")
     lines = ["# Audit of a run", "", f"**{escaped(lead)}.**", "", *(f"{escaped(text)}\n" for text in message.more)]
+    lines += [escaped(f"{message.about_span}."), ""] if message.about_span else []
     lines += [escaped(shown(audit["log"]["said"], LONGEST_SENTENCE)), ""]
     lines += ["## Findings", "", escaped(verdict(audit["findings"])), ""]
     for finding in by_weight(audit["findings"]):

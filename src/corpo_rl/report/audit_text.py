@@ -57,7 +57,7 @@ def audit_text(audit: Document) -> str:
     message = headline(audit)
     lead = " ".join(part for part in (message.figure, message.span, message.lead) if part)
     lines += wrapped(lead if lead.endswith(".") else f"{lead}.", indent="")
-    for sentence in message.more:
+    for sentence in (*message.more, *([f"{message.about_span}."] if message.about_span else [])):
         lines += wrapped(sentence, indent="  ")
     lines += wrapped(verdict(audit["findings"]), indent="  ")
     for title, parts in sections(audit):

@@ -34,44 +34,41 @@ class Headline:
     """The share of reinforced failures as the lead begins with it; empty where there is none."""
     span: str
     """Its interval, "[29.8, 32.7]", in percent; empty where there is none."""
+    about_span: str
+    """The interval with its level and what was resampled, in words; empty where there is none."""
     more: tuple[str, ...]
     """What to know with it, a sentence each."""
 
 
 def headline(audit: Document) -> Headline:
     """What share of the failed rollouts was reinforced; or why nothing can be said of that."""
-    share_of, n_failed = audit["reinforced_failure_share"], audit["n_failed"]
     if audit["correct_by"] is None:
         request = (
             "Choose a level from the table of thresholds and pass it: --min-correct X, the least reward that counts as "
             "correct. Or name a column that says so: --correct-column NAME. No value suits every reward, so none is "
             "assumed."
         )
-        return Headline("Nothing says which rollouts are correct, so no failure was counted.", "", "", (request,))
+        return Headline("Nothing says which rollouts are correct, so no failure was counted.", "", "", "", (request,))
+    judged = f"Correct means {shown(audit['correct_by'])}."
+    n_failed, n_up, share_of = audit["n_failed"], audit["n_reinforced_failures"], audit["reinforced_failure_share"]
     if not n_failed:
-        return Headline("No rollout failed, so none could be reinforced.", "", "", (_judged(audit),))
-    n_up = audit["n_reinforced_failures"]
+        return Headline("No rollout failed, so none could be reinforced.", "", "", "", (judged,))
+    told = (f"{count(n_up)} of {count(n_failed)} had an advantage above 0 ({whose(audit)}).",)
+    if n_up:
+        told += (
+            f"{share(audit['in_all_failed_groups_share'])} of them sit in groups without one correct rollout, where a "
+            "failure was compared with failures only.",
+        )
     span = interval(share_of)
-    if not n_up:
-        lead = "of failed rollouts were reinforced"
-        told = f"None of {count(n_failed)} had an advantage above 0 ({whose(audit)})."
-        return Headline(lead, share(share_of["value"]), span, (told, _judged(audit)))
-    told = f"{count(n_up)} of {count(n_failed)} had an advantage above 0 ({whose(audit)})."
-    where = (
-        f"{share(audit['in_all_failed_groups_share'])} of them sit in groups without one correct rollout, where a "
-        "failure was compared with failures only."
-    )
     return Headline(
-        "of failed rollouts were reinforced", share(share_of["value"]), span, (told, where, _judged(audit), FAIR)
+        lead="of failed rollouts were reinforced",
+        figure=share(share_of["value"]),
+        span=span,
+        about_span=f"{100 * (audit['level'] or 0):g} % interval {span}, drawing {audit['resampled']} again"
+        if span
+        else "",
+        more=(*told, judged, *((FAIR,) if n_up else ())),
     )
-
-
-def _judged(audit: Document) -> str:
-    level = f"{100 * audit['level']:g} %" if audit["level"] is not None else "The"
-    drawn = (
-        f" {level} interval, drawing {audit['resampled']} again." if interval(audit["reinforced_failure_share"]) else ""
-    )
-    return f"Correct means {shown(audit['correct_by'])}.{drawn}"
 
 
 def whose(audit: Document) -> str:
