@@ -135,7 +135,7 @@ def audit_diff_html(diff: Document) -> str:
 <h2>Findings that differ</h2>
 {table_html(found) if found else f"<p>{SAME}</p>"}
 </main>"""
-    return page_html(f"corpo-rl audit diff: {shown(diff['a']['name'], 60)}, {shown(diff['b']['name'], 60)}", body, diff)
+    return page_html("corpo-rl audit diff", body, diff)
 
 
 SAME: Final = "Every finding has the same status in both."
@@ -178,7 +178,7 @@ def findings_table(diff: Document) -> Table | None:
 
 
 def _is_share(row: Mapping[str, Any]) -> bool:
-    return row["key"].endswith("_share") or row["key"].startswith("class_")
+    return str(row["key"]).endswith("_share") or str(row["key"]).startswith("class_")
 
 
 def _value(row: Mapping[str, Any], value: float | None) -> str:

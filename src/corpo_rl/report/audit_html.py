@@ -50,7 +50,7 @@ MARKS: Final = {"WARN": "!", "NOTE": "i", "NOT CHECKED": "?", "OK": "\N{CHECK MA
 
 ARROWS: Final = {
     "positive": "\N{BLACK UP-POINTING TRIANGLE}",
-    "zero": "=",
+    "zero": "\N{WHITE CIRCLE}",
     "negative": "\N{BLACK DOWN-POINTING TRIANGLE}",
 }
 
@@ -127,7 +127,24 @@ def _picture(audit: Document) -> str:
             f'<h2>{kind} rollouts <span>{total}</span></h2>{split_html(rollouts, kind)}<ul class="signs">{key}</ul>'
         )
     bars.sort(key=lambda bar: bar.startswith("<h2>correct"))
-    return f'<div class="picture">{"".join(bars)}{_chips(audit["findings"])}</div>'
+    return f'<div class="picture">{"".join(bars)}{_glance(audit)}{_chips(audit["findings"])}</div>'
+
+
+def _glance(audit: Document) -> str:
+    """The share of reinforced failures under each estimator, as bars; empty when nothing was reinforced by any."""
+    shares = {
+        name: row["reinforced_failure_share"] for name in estimator_names(audit) if (row := audit["estimators"][name])
+    }
+    longest = max((value for value in shares.values() if value is not None), default=0.0)
+    if not longest:
+        return ""
+    rows = "".join(
+        f"<li{class_html('own' if is_headline_estimator(audit, name) else '')}><span>{text_html(shown(name, 20))}</span>"
+        f"{bar_html(value, longest, 'up')}<b>{prose_html(share(value))}</b></li>"
+        for name, value in shares.items()
+    )
+    return f"""<h2>reinforced failures by estimator, same rewards <span class="soft">(advantages only)</span></h2>
+<ul class="glance">{rows}</ul>"""
 
 
 def _chips(findings: Sequence[Mapping[str, Any]]) -> str:
@@ -345,7 +362,8 @@ def _sibling(one: Mapping[str, Any]) -> str:
         if one["completion"] is None
         else f'<div class="sample" dir="auto">{text_html(shown_lines(one["completion"], LONGEST_SAMPLE))}</div>'
     )
-    return f"<li><p>{kind}, reward {minus(level(one['reward']))}, advantage {minus(figure(one['advantage']))}</p>{text}</li>"
+    numbers = f"reward {minus(level(one['reward']))}, advantage {minus(figure(one['advantage']))}"
+    return f"<li><p>{kind}, {numbers}</p>{text}</li>"
 
 
 def _reading(audit: Document) -> str:

@@ -95,8 +95,7 @@ def sections(audit: Document) -> Iterator[tuple[str, list[Table | str]]]:
     components = components_table(audit)
     for table in (*([components] if components else []), *curves_tables(audit)):
         yield table.title, [table]
-    rows = [f"{label}: {text}" for label, text in reading(audit)]
-    yield "What was read", [*rows, *(f"{kind}: {text}" for kind, text in remarks(audit))]
+    yield "What was read", [f"{label}: {text}" for label, text in (*reading(audit), *remarks(audit))]
 
 
 def table_lines(table: Table) -> list[str]:

@@ -53,13 +53,13 @@ def headline(audit: Document) -> Headline:
     n_failed, n_up, share_of = audit["n_failed"], audit["n_reinforced_failures"], audit["reinforced_failure_share"]
     if not n_failed:
         return Headline("No rollout failed, so none could be reinforced.", "", "", "", (judged,))
-    told = (f"{count(n_up)} of {count(n_failed)} had an advantage above 0 ({whose(audit)}).",)
+    told = [f"{count(n_up)} of {count(n_failed)} had an advantage above 0 ({whose(audit)})."]
     if n_up:
-        told += (
+        told.append(
             f"{share(audit['in_all_failed_groups_share'])} of them sit in groups without one correct rollout, where a "
-            "failure was compared with failures only.",
+            "failure was compared with failures only."
         )
-    span = interval(share_of)
+    span, percent = interval(share_of), f"{100 * (audit['level'] or 0):g} %"
     return Headline(
         lead="of failed rollouts were reinforced",
         figure=share(share_of["value"]),
