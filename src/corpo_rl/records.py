@@ -87,6 +87,8 @@ class RolloutLog:
     """Index into `sources` of each rollout. Shape [N]."""
     row_N: NDArray[np.int64]  # noqa: N815
     """Line (text files, from 1, the header included) or row (parquet, from 0) of each rollout in its file. Shape [N]."""
+    part_N: NDArray[np.int32] | None = None  # noqa: N815
+    """Place of each rollout among those of its line, for formats with many rollouts a line; else None. Shape [N]."""
     step_G: NDArray[np.int64] | None = None  # noqa: N815
     """Training step of each group; None when the log has no steps. Shape [G]."""
     prompt_G: NDArray[np.intp] | None = None  # noqa: N815

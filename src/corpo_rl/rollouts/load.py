@@ -1,0 +1,163 @@
+"""The columns a plan names, read from all files of a log into one table."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corpo_rl.errors import UsageError
+from corpo_rl.rollouts.columns import KeyColumn, NumberColumn, Values, factorize
+from corpo_rl.rollouts.files import Findings, LogFile
+from corpo_rl.rollouts.options import ReadOptions
+from corpo_rl.rollouts.plan import Plan
+from corpo_rl.rollouts.scan import ColumnBlock, scan, scan_exploded
+
+
+@dataclass
+class Numbers:
+    """A column of numbers."""
+
+    values_N: NDArray[np.float64]  # noqa: N815
+    """NaN where there is none. Shape [N]."""
+    why_N: NDArray[np.uint8]  # noqa: N815
+    """Index into `columns.REASONS`: why there is none. Shape [N]."""
+    bools: bool = False
+    """Whether some were true or false."""
+
+
+@dataclass
+class Keys:
+    """A column of keys."""
+
+    codes_N: NDArray[np.int64]  # noqa: N815
+    """Equal for equal keys, from 0; -1 where there is no key. Shape [N]."""
+    names: Sequence[Any] | NDArray[Any]
+    """Key of each code."""
+
+
+@dataclass
+class Table:
+    """Columns of all files, row by row in the order of the files."""
+
+    numbers: dict[str, Numbers]
+    keys: dict[str, Keys]
+    file_N: NDArray[np.int32]  # noqa: N815
+    row_N: NDArray[np.int64]  # noqa: N815
+    part_N: NDArray[np.int32] | None  # noqa: N815
+    files: Sequence[LogFile]
+    findings: Findings
+
+    def __len__(self) -> int:
+        """N."""
+        return len(self.file_N)
+
+    def drop(self, dropped_N: NDArray[np.bool_], reason: str) -> None:
+        """Take rows out, and count them under the reason."""
+        n = int(np.count_nonzero(dropped_N))
+        if not n:
+            return
+        self.findings.drop(reason, n)
+        kept = ~dropped_N
+        for numbers in self.numbers.values():
+            numbers.values_N, numbers.why_N = numbers.values_N[kept], numbers.why_N[kept]
+        for keys in self.keys.values():
+            keys.codes_N = keys.codes_N[kept]
+        self.file_N, self.row_N = self.file_N[kept], self.row_N[kept]
+        self.part_N = None if self.part_N is None else self.part_N[kept]
+
+    def where(self, row: int) -> str:
+        """ "path:line" of a row."""
+        return f"{self.files[self.file_N[row]].name}:{self.row_N[row]}"
+
+    def step_codes(self, name: str) -> NDArray[np.int64]:
+        """Codes of a number column taken as keys; -1 where there is no number. Shape [N]."""
+        values_N = self.numbers[name].values_N
+        known_N = ~np.isnan(values_N)
+        whole_N = np.where(known_N, values_N, 0.0)
+        if (np.abs(whole_N) < 2**53).all() and (whole_N == np.floor(whole_N)).all():
+            codes_N, _ = factorize(whole_N.astype(np.int64))
+        else:
+            codes_N = np.unique(whole_N, return_inverse=True)[1].astype(np.int64)
+        return np.where(known_N, codes_N, -1) if not known_N.all() else codes_N
+
+
+def load(files: Sequence[LogFile], plan: Plan, options: ReadOptions) -> Table:
+    """Read every column the plan names.
+
+    Raises:
+        DataError: A file cannot be read.
+        UsageError: The log holds no row.
+    """
+    number_names = _distinct([*plan.rewards, plan.step, plan.advantage, plan.length, plan.label, *plan.numbers])
+    key_names = _distinct([*plan.group, plan.prompt, plan.split, *plan.keys])
+    number_columns = {name: NumberColumn() for name in number_names}
+    key_columns = {name: KeyColumn() for name in key_names}
+    findings = Findings(warnings=list(plan.warnings), notes=list(plan.notes))
+    wanted = list(dict.fromkeys([*number_names, *key_names]))
+
+    file_blocks, row_blocks, part_blocks = [], [], []
+    total, before = sum(file.n_bytes for file in files), 0
+    for number, file in enumerate(files):
+        for block in _blocks(file, plan, wanted, findings):
+            for name, column in number_columns.items():
+                column.extend(_values(block, name))
+            for name, key_column in key_columns.items():
+                key_column.extend(_values(block, name))
+            n = len(block.row_B)
+            findings.n_rows += n
+            file_blocks.append(np.full(n, number, dtype=np.int32))
+            row_blocks.append(block.row_B)
+            if block.part_B is not None:
+                part_blocks.append(block.part_B)
+            if options.progress is not None:
+                options.progress(before + min(block.n_bytes, file.n_bytes), total)
+        before += file.n_bytes
+        if options.progress is not None:
+            options.progress(before, total)
+    if not findings.n_rows or not row_blocks:
+        raise UsageError(f"{files[0].name}: the log holds no row; nothing to audit")
+    numbers = {}
+    for name, column in number_columns.items():
+        values_N, why_N = column.finish()
+        numbers[name] = Numbers(values_N, why_N, column.saw_bools)
+    return Table(
+        numbers=numbers,
+        keys={name: Keys(*column.finish()) for name, column in key_columns.items()},
+        file_N=np.concatenate(file_blocks),
+        row_N=np.concatenate(row_blocks).astype(np.int64, copy=False),
+        part_N=np.concatenate(part_blocks) if part_blocks else None,
+        files=files,
+        findings=findings,
+    )
+
+
+def _blocks(file: LogFile, plan: Plan, wanted: Sequence[str], findings: Findings) -> Iterable[ColumnBlock]:
+    if plan.explode is not None:
+        yield from scan_exploded(file, wanted, plan.fields, plan.explode, findings)
+        return
+    if plan.transform is None:
+        yield from _with_path_step(scan(file, wanted, findings), file, plan)
+        return
+    for block in _with_path_step(scan(file, list(plan.fields), findings), file, plan):
+        columns = {
+            name: values if isinstance(values, list) else values.to_pylist() for name, values in block.columns.items()
+        }
+        yield ColumnBlock(plan.transform(columns), block.row_B, block.n_bytes)
+
+
+def _with_path_step(blocks: Iterable[ColumnBlock], file: LogFile, plan: Plan) -> Iterable[ColumnBlock]:
+    step = plan.step_of_path(file.path) if plan.step_of_path is not None and plan.step is not None else None
+    for block in blocks:
+        if plan.step_of_path is not None and plan.step is not None:
+            block.columns[plan.step] = [step] * len(block.row_B)
+        yield block
+
+
+def _values(block: ColumnBlock, name: str) -> Values:
+    return block.columns[name]
+
+
+def _distinct(names: Iterable[str | None]) -> list[str]:
+    return list(dict.fromkeys(name for name in names if name is not None))
