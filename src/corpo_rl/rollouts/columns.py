@@ -3,7 +3,7 @@
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -126,6 +126,14 @@ def _key(value: Any) -> Any:
     return value
 
 
+def as_list(values: Values) -> list[Any]:
+    """The values as Python objects."""
+    if isinstance(values, list):
+        return values
+    found: list[Any] = values.to_pylist()  # type: ignore[attr-defined]  # an Arrow array
+    return found
+
+
 def canonical_json(value: Any) -> str:
     """A list or object as text, equal for equal content."""
     try:
@@ -235,7 +243,7 @@ def _factorize_any(values: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArra
     return rank[codes], distinct[order]
 
 
-def _joined(blocks: list[NDArray[Any]], dtype: Callable[..., Any]) -> NDArray[Any]:
+def _joined(blocks: list[NDArray[Any]], dtype: type[np.generic]) -> NDArray[Any]:
     if len(blocks) == 1:
         return blocks[0]
     return np.concatenate(blocks) if blocks else np.zeros(0, dtype=dtype)

@@ -86,9 +86,9 @@ def find_files(paths: Iterable[str | os.PathLike[str]]) -> list[LogFile]:
     """
     files: dict[str, LogFile] = {}
     n_paths = 0
-    for path in map(os.fspath, paths):
+    for path in paths:
         n_paths += 1
-        for found, asked_for in _expand(path):
+        for found, asked_for in _expand(os.fspath(path)):
             files.setdefault(os.path.realpath(found), _log_file(found, asked_for=asked_for))
     if not n_paths:
         raise UsageError("no log named; pass files, folders or globs")

@@ -1,14 +1,14 @@
 """The columns a plan names, read from all files of a log into one table."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from corpo_rl.errors import UsageError
-from corpo_rl.rollouts.columns import KeyColumn, NumberColumn, Values, factorize
+from corpo_rl.rollouts.columns import KeyColumn, NumberColumn, Values, as_list, factorize
 from corpo_rl.rollouts.files import Findings, LogFile
 from corpo_rl.rollouts.options import ReadOptions
 from corpo_rl.rollouts.plan import Plan
@@ -68,7 +68,7 @@ class Table:
         self.part_N = None if self.part_N is None else self.part_N[kept]
 
     def where(self, row: int) -> str:
-        """ "path:line" of a row."""
+        """Path and line of a row, with a colon between them."""
         return f"{self.files[self.file_N[row]].name}:{self.row_N[row]}"
 
     def step_codes(self, name: str) -> NDArray[np.int64]:
@@ -141,18 +141,17 @@ def _blocks(file: LogFile, plan: Plan, wanted: Sequence[str], findings: Findings
         yield from _with_path_step(scan(file, wanted, findings), file, plan)
         return
     for block in _with_path_step(scan(file, list(plan.fields), findings), file, plan):
-        columns = {
-            name: values if isinstance(values, list) else values.to_pylist() for name, values in block.columns.items()
-        }
-        yield ColumnBlock(plan.transform(columns), block.row_B, block.n_bytes)
+        columns = {name: as_list(values) for name, values in block.columns.items()}
+        yield ColumnBlock(dict(plan.transform(columns)), block.row_B, block.n_bytes)
 
 
 def _with_path_step(blocks: Iterable[ColumnBlock], file: LogFile, plan: Plan) -> Iterable[ColumnBlock]:
     step = plan.step_of_path(file.path) if plan.step_of_path is not None and plan.step is not None else None
     for block in blocks:
         if plan.step_of_path is not None and plan.step is not None:
-            block.columns[plan.step] = [step] * len(block.row_B)
-        yield block
+            yield replace(block, columns={**block.columns, plan.step: [step] * len(block.row_B)})
+        else:
+            yield block
 
 
 def _values(block: ColumnBlock, name: str) -> Values:

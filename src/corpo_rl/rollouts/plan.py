@@ -53,7 +53,7 @@ class Plan:
     weights: Mapping[str, float] = field(default_factory=dict)
     """Weight of each reward column; 1 where left out."""
     none_adds_zero: bool = False
-    """Whether a missing component adds 0 as long as another is there, as in TRL; otherwise the rollout is unscorable."""
+    """Whether a missing component adds 0 as long as another is there, as in TRL; else the rollout is unscorable."""
     group: tuple[str, ...] = ()
     """Key columns that together name a group; empty when `prepare` adds them, or with `group_size`."""
     title: str = ""

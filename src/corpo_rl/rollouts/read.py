@@ -79,7 +79,8 @@ def _log(table: Table, plan: Plan, form: Format, sample: Sample, options: ReadOp
     group_N, grouped_by = _groups(table, plan, options)
     if not len(table):
         raise DataError(
-            f"{table.files[0].name}: no rollout is left of {table.findings.n_rows:,} rows ({_counted(table.findings.dropped)})"
+            f"{table.files[0].name}: no rollout is left of {table.findings.n_rows:,} rows "
+            f"({_counted(table.findings.dropped)})"
         )
     n_groups = int(group_N.max()) + 1
     rewards_N, why_N = _rewards(table, plan)
@@ -155,8 +156,8 @@ def _groups(table: Table, plan: Plan, options: ReadOptions) -> tuple[NDArray[np.
         assert size is not None, "a plan names group columns unless the size is given"
         if len(table) % size:
             raise DataError(
-                f"{table.files[0].name}: {len(table):,} rows are no whole number of groups of {size}; check --group-size, or "
-                "pass --group-columns"
+                f"{table.files[0].name}: {len(table):,} rows are no whole number of groups of {size}; check "
+                "--group-size, or pass --group-columns"
             )
         return np.arange(len(table)) // size, f"consecutive rows in pieces of {size} (as told)"
     columns = list(plan.group)
@@ -205,13 +206,13 @@ def _tell_unscorable(table: Table, plan: Plan, why_N: NDArray[np.uint8], options
     column = " + ".join(plan.rewards)
     if options.unscorable == "refuse":
         raise DataError(
-            f"{table.where(int(rows[0]))}: reward {column!r} is {REASONS[why_N[rows[0]]]}, and so are {len(rows) - 1:,} more; "
-            "pass --unscorable exclude to leave such rollouts out"
+            f"{table.where(int(rows[0]))}: reward {column!r} is {REASONS[why_N[rows[0]]]}, and so are "
+            f"{len(rows) - 1:,} more; pass --unscorable exclude to leave such rollouts out"
         )
     if len(rows) == len(why_N):
         raise DataError(
-            f"{table.where(0)}: no rollout has a reward: {column!r} is {REASONS[why_N[0]]} here and no number anywhere; name "
-            "the reward with --reward-column"
+            f"{table.where(0)}: no rollout has a reward: {column!r} is {REASONS[why_N[0]]} here and no number "
+            "anywhere; name the reward with --reward-column"
         )
     for row in rows[: max(20 - len(table.findings.problems), 0)].tolist():
         table.findings.problem(f"{table.where(row)}: reward {column!r} is {REASONS[why_N[row]]}")
@@ -225,8 +226,8 @@ def _steps(table: Table, plan: Plan, first_G: NDArray[np.int64]) -> NDArray[np.i
     if not usable_G.all():
         if usable_G.any():
             table.findings.warnings.append(
-                f"{np.count_nonzero(~usable_G):,} groups have no step in column {plan.step!r}, so there are no curves; name "
-                "another with --step-column"
+                f"{np.count_nonzero(~usable_G):,} groups have no step in column {plan.step!r}, so there are no curves; "
+                "name another with --step-column"
             )
         return None
     return np.floor(values_G).astype(np.int64)
@@ -245,8 +246,8 @@ def _prompts(
     if mixed_N.any():
         n_mixed = len(np.unique(group_N[mixed_N]))
         table.findings.warnings.append(
-            f"{n_mixed:,} of {len(first_G):,} groups hold rollouts of different prompts by column {plan.prompt!r}; check the "
-            "grouping with --group-columns"
+            f"{n_mixed:,} of {len(first_G):,} groups hold rollouts of different prompts by column {plan.prompt!r}; "
+            "check the grouping with --group-columns"
         )
     prompt_G, _ = factorize(code_G)
     return prompt_G.astype(np.intp, copy=False)
@@ -269,8 +270,8 @@ def _labels(table: Table, plan: Plan) -> NDArray[np.float64] | None:
         row = int(np.argmax(other_N)) if other_N.any() else 0
         found = f"{values_N[row]:g}" if other_N.any() else REASONS[table.numbers[plan.label].why_N[row]]
         raise DataError(
-            f"{table.where(row)}: column {plan.label!r} should say 0 or 1, true or false, found {found}; for a graded column "
-            "pass --reward-column and --min-correct"
+            f"{table.where(row)}: column {plan.label!r} should say 0 or 1, true or false, found {found}; for a graded "
+            "column pass --reward-column and --min-correct"
         )
     return values_N
 

@@ -4,7 +4,7 @@ import csv
 import io
 import itertools
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpo_rl.errors import DataError
-from corpo_rl.rollouts.columns import NO_FIELD, Values
+from corpo_rl.rollouts.columns import NO_FIELD, Values, as_list
 from corpo_rl.rollouts.files import Findings, LogFile, line_blocks
 
 PARQUET_ROWS = 1 << 20
@@ -29,7 +29,7 @@ UNREADABLE = (KeyError, TypeError, ValueError, AttributeError, IndexError)
 class ColumnBlock:
     """Rows of a file, as columns."""
 
-    columns: dict[str, Values]
+    columns: Mapping[str, Values]
     """Values of each column asked for; `NO_FIELD` where a row lacks it."""
     row_B: NDArray[np.int64]  # noqa: N815
     """Line or row of each in the file. Shape [B]."""
@@ -91,14 +91,11 @@ def _records(
 ) -> Iterator[tuple[list[dict[str, Any]], list[int], int]]:
     """Records of a file with their lines."""
     if file.kind == "json" and not fields:
-        for rows, lines, n_bytes in _json_rows(file, dict[str, Any], findings):
-            yield rows, lines, n_bytes
+        yield from _json_rows(file, dict[str, Any], findings)
         return
     names = list(fields) if fields else parquet_columns(file) if file.kind == "parquet" else []
     for block in scan(file, names, findings):
-        columns = {
-            name: values if isinstance(values, list) else values.to_pylist() for name, values in block.columns.items()
-        }
+        columns = {name: as_list(values) for name, values in block.columns.items()}
         records = [
             {name: values[place] for name, values in columns.items() if values[place] is not NO_FIELD}
             for place in range(len(block.row_B))

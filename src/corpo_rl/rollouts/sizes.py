@@ -35,7 +35,7 @@ def size_warnings(size_G: NDArray[np.intp]) -> list[str]:
         elif usual > 1 and size % usual == 0:
             times = size // usual
             told.append(
-                f"{count:,} of {n_groups:,} groups {verb} {size} rollouts, {times} times the usual {usual}: a prompt that "
-                f"was sampled {times} times may have been merged"
+                f"{count:,} of {n_groups:,} groups {verb} {size} rollouts, {times} times the usual {usual}: a prompt "
+                f"that was sampled {times} times may have been merged"
             )
     return told

@@ -1,4 +1,4 @@
-"""Plain tables: CSV, JSON lines or parquet with a column for each thing, under names that the user tells or that say it."""
+"""Plain tables: CSV, JSON lines or parquet with a column for each thing, under a telling or a told name."""
 
 from corpo_rl.errors import DataError
 from corpo_rl.rollouts.options import ReadOptions
@@ -80,8 +80,8 @@ def reward_weights(rewards: tuple[str, ...], options: ReadOptions) -> dict[str, 
     if isinstance(told, tuple):
         if len(told) != len(rewards):
             raise DataError(
-                f"--reward-weights: expected {len(rewards)} weights ({', '.join(rewards)}), got {len(told)}; name them: "
-                f"{rewards[0]}=1,..."
+                f"--reward-weights: expected {len(rewards)} weights ({', '.join(rewards)}), got {len(told)}; name "
+                f"them: {rewards[0]}=1,..."
             )
         return dict(zip(rewards, told, strict=True))
     unknown = [name for name in told if name not in rewards]
@@ -108,8 +108,8 @@ def _group(sample: Sample, prompt: str | None) -> tuple[str, ...]:
     if prompt is not None:
         return (prompt,)
     raise DataError(
-        f"{sample.name}: nothing tells which rollouts belong together (columns: {_listed(sample)}); pass --group-columns, "
-        "or --group-size where the rollouts of a group are consecutive rows"
+        f"{sample.name}: nothing tells which rollouts belong together (columns: {_listed(sample)}); pass "
+        "--group-columns, or --group-size where the rollouts of a group are consecutive rows"
     )
 
 

@@ -6,12 +6,15 @@ into pieces of one size. A table may repeat the rows of the one before, and may 
 
 import itertools
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from corpo_rl.errors import DataError
+from corpo_rl.rollouts.columns import as_list
 from corpo_rl.rollouts.load import Keys, Table
 from corpo_rl.rollouts.options import ReadOptions
 from corpo_rl.rollouts.plan import Format, Plan, Sample
@@ -80,8 +83,8 @@ def _plan(sample: Sample, options: ReadOptions) -> Plan:
 def _ask(where: str, candidates: tuple[str, ...]) -> DataError:
     example = ",".join(f"{name}=1" for name in candidates[:3])
     return DataError(
-        f"{where}: several columns may be rewards ({', '.join(candidates[:12])}); TRL does not log which are, nor their "
-        f"weights; pass --reward-weights {example} or --reward-column"
+        f"{where}: several columns may be rewards ({', '.join(candidates[:12])}); TRL does not log which are, nor "
+        f"their weights; pass --reward-weights {example} or --reward-column"
     )
 
 
@@ -142,7 +145,8 @@ def _tell_groups(table: Table, plan: Plan, options: ReadOptions) -> Plan:
         files = sorted({table.files[number].name for number in table.file_N[cut_N].tolist()})
         table.findings.warnings.append(
             f"{int(cut_N.sum()):,} rows in {len(files)} file(s) (the first: {files[0]}) are not in groups of {size}: "
-            "evaluation rows, or groups that the log cut; they are left out. If they are training rows, pass --group-size"
+            "evaluation rows, or groups that the log cut; they are left out. If they are training rows, pass "
+            "--group-size"
         )
         table.drop(cut_N, "evaluation row or part of a group")
         length_R = length_R[whole_R]
@@ -177,14 +181,14 @@ def _size(table: Table, plan: Plan, start_R: NDArray[np.intp], length_R: NDArray
     if commonest < 2 or fitting < 0.5 * int(length_R.sum()):
         sizes = ", ".join(f"{length} ({rows:,} rows)" for length, rows in rows_of.most_common(4))
         raise DataError(
-            f"{where}: groups cannot be told: runs of one prompt have lengths {sizes}; pass the run's num_generations as "
-            "--group-size"
+            f"{where}: groups cannot be told: runs of one prompt have lengths {sizes}; pass the run's "
+            "num_generations as --group-size"
         )
     advantage_N = table.numbers[plan.advantage or ""].values_N
     for size in (d for d in range(2, commonest) if commonest % d == 0):
         if _sums_to_zero(advantage_N, start_R[length_R % commonest == 0], length_R[length_R % commonest == 0], size):
             return size
-    return commonest
+    return int(commonest)
 
 
 def _sums_to_zero(
@@ -200,7 +204,7 @@ def _drop_repeated(table: Table, plan: Plan) -> None:
     """Tables that hold the very rows of the one before: generations that were trained on in several steps."""
     n_files = len(table.files)
     bounds = np.searchsorted(table.file_N, np.arange(n_files + 1))
-    columns = [table.keys[plan.prompt or ""].codes_N]
+    columns: list[NDArray[Any]] = [table.keys[plan.prompt or ""].codes_N]
     columns += [numbers.values_N for name, numbers in table.numbers.items() if name != plan.step]
     repeated_N = np.zeros(len(table), dtype=np.bool_)
     kept = None
@@ -215,7 +219,7 @@ def _drop_repeated(table: Table, plan: Plan) -> None:
     table.drop(repeated_N, "repeated under a later step")
 
 
-def _same_rows(columns: list[NDArray[np.float64] | NDArray[np.int64]], a: slice, b: slice) -> bool:
+def _same_rows(columns: Sequence[NDArray[Any]], a: slice, b: slice) -> bool:
     if a.stop - a.start != b.stop - b.start:
         return False
     return all(np.array_equal(column[a], column[b], equal_nan=column.dtype.kind == "f") for column in columns)
@@ -228,12 +232,8 @@ def _same_texts(table: Table, plan: Plan, a: int, b: int) -> bool:
     texts = []
     for number in (a, b):
         blocks = scan(table.files[number], [completion], table.findings)
-        texts.append([value for block in blocks for value in _listed(block.columns[completion])])
+        texts.append([value for block in blocks for value in as_list(block.columns[completion])])
     return bool(texts[0] == texts[1])
-
-
-def _listed(values: object) -> list[object]:
-    return values if isinstance(values, list) else values.to_pylist()  # type: ignore[attr-defined, no-any-return]
 
 
 TRL = Format(name="trl", title="TRL completions", matches=_matches, plan=_plan)

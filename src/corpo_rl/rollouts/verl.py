@@ -1,4 +1,4 @@
-"""verl's dumps: `{step}.jsonl` of trainer.rollout_data_dir and trainer.validation_data_dir, from both of its trainers."""
+"""verl's dumps: `{step}.jsonl` of trainer.rollout_data_dir and validation_data_dir, from both of its trainers."""
 
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,9 @@ def _plan(sample: Sample, options: ReadOptions) -> Plan:
     columns = set(sample.columns)
     rewards = options.reward_columns or ("score",)
     is_validation = "reward" in columns
-    warnings, notes = (), []
+    kind = "validation dumps" if is_validation else "V1 rollouts" if "uid" in columns else "legacy rollouts"
+    warnings: tuple[str, ...] = ()
+    notes = []
     if is_validation:
         warnings = (
             "these look like validation dumps (they have 'reward' beside 'score'): nothing was trained on them",
@@ -45,7 +47,7 @@ def _plan(sample: Sample, options: ReadOptions) -> Plan:
         "prompt": options.prompt_column or "input",
         "split": options.split_column,
         "texts": (options.prompt_column or "input", options.completion_column or "output"),
-        "title": f"verl {'validation dumps' if is_validation else 'V1 rollouts' if 'uid' in columns else 'legacy rollouts'}",
+        "title": f"verl {kind}",
         "warnings": warnings,
         "notes": tuple(notes),
     }
