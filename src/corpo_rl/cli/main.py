@@ -9,6 +9,7 @@ from corpo_rl._version import __version__
 from corpo_rl.errors import CorpoError
 
 COMMANDS = {
+    "audit": "Show what a run reinforced, from the logs it wrote.",
     "compare": "Train a verifier under several estimators and compare them.",
     "pairs": "Build verifier pairs from problems and labelled answers.",
     "warmstart": "Rebuild the embedded base policy from a seed.",
@@ -35,10 +36,11 @@ class _Commands(click.Group):
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="corpo-rl")
 def cli() -> None:
-    """RL post-training with graded rewards: CoRPO and its kin, trained and compared.
+    """RL post-training with graded rewards: audit a run, train with CoRPO and its kin, compare them.
 
     \b
     Examples:
+      corpo-rl audit runs/my-run/completions --min-correct 1
       corpo-rl compare                        the embedded experiment, minutes on a CPU
       corpo-rl compare --methods grpo,corpo --seeds 0,1,2
       corpo-rl pairs gsm8k answers.jsonl --out pairs.jsonl
