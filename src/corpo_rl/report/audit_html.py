@@ -139,8 +139,9 @@ def _glance(audit: Document) -> str:
     if not longest:
         return ""
     rows = "".join(
-        f"<li{class_html('own' if is_headline_estimator(audit, name) else '')}><span>{text_html(shown(name, 20))}</span>"
-        f"{bar_html(value, longest, 'up')}<b>{prose_html(share(value))}</b></li>"
+        f"<li{class_html('own' if is_headline_estimator(audit, name) else '')}>"
+        f"<span>{text_html(shown(name, 20))}</span>{bar_html(value, longest, 'up')}"
+        f"<b>{prose_html(share(value))}</b></li>"
         for name, value in shares.items()
     )
     return f"""<h2>reinforced failures by estimator, same rewards <span class="soft">(advantages only)</span></h2>

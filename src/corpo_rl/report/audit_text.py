@@ -79,11 +79,8 @@ def sections(audit: Document) -> Iterator[tuple[str, list[Table | str]]]:
     levels += [found] if found is not None else []
     if audit["correct_by"] is None:
         yield "Thresholds to choose from", levels
-    told = [f"{name} {value}: {meaning}." for name, value, meaning in ratios(audit)]
-    if signs is not None:
-        yield signs.title, [signs, *told]
-    else:
-        yield "What was pushed up and down", told
+    told: list[Table | str] = [f"{name} {value}: {meaning}." for name, value, meaning in ratios(audit)]
+    yield "What was pushed up and down", [*([signs] if signs else []), *told]
     if classes is not None:
         yield classes.title, [classes]
     estimators = estimators_table(audit)
@@ -95,7 +92,8 @@ def sections(audit: Document) -> Iterator[tuple[str, list[Table | str]]]:
     components = components_table(audit)
     for table in (*([components] if components else []), *curves_tables(audit)):
         yield table.title, [table]
-    yield "What was read", [f"{label}: {text}" for label, text in (*reading(audit), *remarks(audit))]
+    rows: list[Table | str] = [f"{label}: {text}" for label, text in (*reading(audit), *remarks(audit))]
+    yield "What was read", rows
 
 
 def table_lines(table: Table) -> list[str]:

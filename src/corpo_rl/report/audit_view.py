@@ -59,14 +59,12 @@ def headline(audit: Document) -> Headline:
             f"{share(audit['in_all_failed_groups_share'])} of them sit in groups without one correct rollout, where a "
             "failure was compared with failures only."
         )
-    span, percent = interval(share_of), f"{100 * (audit['level'] or 0):g} %"
+    span, sure = interval(share_of), f"{100 * (audit['level'] or 0):g} %"
     return Headline(
         lead="of failed rollouts were reinforced",
         figure=share(share_of["value"]),
         span=span,
-        about_span=f"{100 * (audit['level'] or 0):g} % interval {span}, drawing {audit['resampled']} again"
-        if span
-        else "",
+        about_span=f"{sure} interval {span}, drawing {audit['resampled']} again" if span else "",
         more=(*told, judged, *((FAIR,) if n_up else ())),
     )
 
