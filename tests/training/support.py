@@ -9,6 +9,7 @@ from datasets import Dataset
 from trl import GRPOConfig, GRPOTrainer
 
 from corpo_rl.policies.mini import build_tokenizer, new_model
+from corpo_rl.training.audit_callback import watch
 from corpo_rl.training.trl import CorpoConfig, CorpoTrainer
 
 GROUP_SIZE = 4
@@ -105,8 +106,10 @@ def settings(folder, **changes):
     } | changes
 
 
-def train(folder, *, reward=graded, n_prompts=16, trainer=RecordedCorpo, resume=None, extra=None, **changes):
-    """Train the untrained mini model of seed 0; the trainer, as it is afterwards."""
+def train(
+    folder, *, reward=graded, n_prompts=16, trainer=RecordedCorpo, resume=None, extra=None, watched=None, **changes
+):
+    """Train the untrained mini model of seed 0, with `watched` for min_correct watched; the trainer afterwards."""
     torch.set_num_threads(1)
     extra = {"train_dataset": prompts(n_prompts), "processing_class": build_tokenizer()} | (extra or {})
     if issubclass(trainer, CorpoTrainer):
@@ -114,6 +117,8 @@ def train(folder, *, reward=graded, n_prompts=16, trainer=RecordedCorpo, resume=
     else:
         args = GRPOConfig(**settings(folder, **changes))
     run = trainer(model=new_model(0), reward_funcs=reward, args=args, **extra)
+    if watched is not None:
+        watch(run, min_correct=watched)
     run.train(resume_from_checkpoint=resume)
     return run
 

@@ -98,6 +98,14 @@ def test_metrics_are_over_both_processes(seen, step):
     assert entry["corpo/floored_group_share"] == pytest.approx(expected)
 
 
+@pytest.mark.parametrize("step", STEPS)
+def test_a_watched_run_logs_the_same_over_both_processes(seen, step):
+    entry = seen[0][0]["logged"][step - 1]
+    watched = {name.removeprefix("audit/"): value for name, value in entry.items() if name.startswith("audit/")}
+    assert len(watched) == 15
+    assert watched == pytest.approx({name: entry[f"corpo/{name}"] for name in watched}, abs=1e-6)
+
+
 def test_the_completion_log_is_whole_and_in_order(seen):
     ranks, folder = seen
     table = pd.read_parquet(folder / "completions" / "completions_00001.parquet")

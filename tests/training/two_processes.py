@@ -5,7 +5,7 @@ import os
 import sys
 from pathlib import Path
 
-from .support import logged, prompts, tenths, train
+from .support import MIN_CORRECT, logged, prompts, tenths, train
 
 
 def main(folder):
@@ -31,6 +31,7 @@ def main(folder):
         n_prompts=12,
         per_device_train_batch_size=6,
         ddp_backend="gloo",
+        watched=MIN_CORRECT,
         extra={"eval_dataset": prompts(3, first=50)},
         eval_strategy="steps",
         eval_steps=2,

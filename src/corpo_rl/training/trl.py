@@ -14,16 +14,11 @@ import torch
 from numpy.typing import NDArray
 from trl import GRPOConfig, GRPOTrainer
 
-from corpo_rl.core.advantages import ESTIMATORS, FLOORED_ESTIMATORS, estimate_advantages
-from corpo_rl.core.dynamics import (
-    floored_group_share,
-    group_class_counts,
-    r_count,
-    reinforced_failure_share,
-)
+from corpo_rl.core.advantages import ESTIMATORS, FLOORED_ESTIMATORS
 from corpo_rl.core.floorwatch import FloorWatch
-from corpo_rl.core.rounding import FLOAT32_ROUNDING, ROUNDING, SMALLEST, as_decimals
+from corpo_rl.core.rounding import ROUNDING, SMALLEST
 from corpo_rl.errors import FloorWarning, UsageError
+from corpo_rl.training.figures import batch_advantages, batch_figures, floor_as_read, total_rewards
 
 
 @dataclass
@@ -125,8 +120,7 @@ class CorpoTrainer(GRPOTrainer):
                 f"args: expected a CorpoConfig, got {type(args).__name__}; it adds min_correct to GRPOConfig"
             )
         assert args.min_correct is not None, "CorpoConfig has checked it"
-        # Read like the rewards, which TRL rounds to float32: a reward of exactly min_correct is correct, 5/6 too.
-        self._min_correct = float(as_decimals(np.float64(np.float32(args.min_correct))))
+        self._min_correct = floor_as_read(args.min_correct)
         self._estimator = args.advantage_estimator
         self._scored: _Scored | None = None
         self._log_probs: torch.Tensor | None = None
@@ -138,11 +132,12 @@ class CorpoTrainer(GRPOTrainer):
     def _calculate_rewards(self, inputs: Any, prompts: Any, completions: Any, completion_ids_list: Any) -> torch.Tensor:
         rewards_per_func: torch.Tensor = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
         mode = "train" if self.model.training else "eval"
-        rewards_N = _total_rewards(rewards_per_func, self.reward_weights)
+        rewards_N = total_rewards(rewards_per_func.cpu(), self.reward_weights.cpu())
         group_size = self.num_generations if mode == "train" else self.num_generations_eval
         group_N = np.arange(len(rewards_N)) // group_size
 
-        self._scored = _Scored(rewards_N, group_N, self._estimate(self._estimator, rewards_N, group_N))
+        advantages_N = batch_advantages(self._estimator, rewards_N, group_N, min_correct=self._min_correct)
+        self._scored = _Scored(rewards_N, group_N, advantages_N)
         self._log_dynamics(mode, self._scored)
         if mode == "train" and self._estimator in FLOORED_ESTIMATORS:
             self._watch_floor()
@@ -190,35 +185,12 @@ class CorpoTrainer(GRPOTrainer):
             self._metrics[mode]["corpo/r_loss"].append(positive / negative if negative else float("nan"))
         super().log(logs, start_time)
 
-    def _estimate(
-        self, estimator: str, rewards_N: NDArray[np.float64], group_N: NDArray[np.int64]
-    ) -> NDArray[np.float64]:
-        advantages_N = estimate_advantages(
-            estimator, rewards_N, group_N, min_correct=self._min_correct, unscorable="exclude"
-        )
-        # A rollout at its group's mean must not get a sign from the rounding of rewards such as 1/12 to float32.
-        largest_G = np.zeros(group_N[-1] + 1)
-        np.maximum.at(largest_G, group_N, np.abs(np.nan_to_num(rewards_N)))
-        return np.where(np.abs(advantages_N) <= FLOAT32_ROUNDING * largest_G[group_N], 0.0, advantages_N)
-
     def _log_dynamics(self, mode: str, scored: "_Scored") -> None:
-        rewards_N, group_N, advantages_N, floor = *scored, self._min_correct
-        grpo_N = advantages_N if self._estimator == "grpo" else self._estimate("grpo", rewards_N, group_N)
-        scorable_N = np.isfinite(rewards_N)
-        figures = {
-            "reinforced_failure_share": reinforced_failure_share(rewards_N, advantages_N, min_correct=floor),
-            "reinforced_failure_share_grpo": reinforced_failure_share(rewards_N, grpo_N, min_correct=floor),
-            "r_count": r_count(advantages_N),
-            "floored_group_share": floored_group_share(rewards_N, group_N, min_correct=floor),
-            "correct_share": _mean(rewards_N[scorable_N] >= floor),
-            "exceeding_share": _mean(rewards_N[scorable_N] > floor),
-            "unscorable": float((~scorable_N).sum()),
-            "advantage_mean": float(advantages_N.mean()),
-            "advantage_abs_mean": float(np.abs(advantages_N).mean()),
-        }
-        counts = group_class_counts(rewards_N, group_N, min_correct=floor)
-        n_groups = int(group_N[-1]) + 1
-        figures |= {f"groups/{name}": count / n_groups for name, count in counts.items()}
+        figures = batch_figures(
+            *scored,
+            min_correct=self._min_correct,
+            grpo_N=scored.advantages_N if self._estimator == "grpo" else None,
+        )
         for name, value in figures.items():
             self._metrics[mode][f"corpo/{name}"].append(value)
 
@@ -255,15 +227,3 @@ class _Scored(NamedTuple):
     rewards_N: NDArray[np.float64]  # noqa: N815
     group_N: NDArray[np.int64]  # noqa: N815
     advantages_N: NDArray[np.float64]  # noqa: N815
-
-
-def _total_rewards(rewards_per_func: torch.Tensor, weights: torch.Tensor) -> NDArray[np.float64]:
-    """Weighted sum over the reward functions as TRL takes it: None adds 0, a row of only None is NaN. Shape [N]."""
-    rewards_NF = as_decimals(rewards_per_func.double().cpu().numpy())
-    weights_F = as_decimals(weights.double().cpu().numpy())
-    total_N = as_decimals(np.where(np.isnan(rewards_NF), 0.0, rewards_NF) @ weights_F)
-    return np.where(np.isnan(rewards_NF).all(axis=1), np.nan, total_N)
-
-
-def _mean(flags_N: NDArray[np.bool_]) -> float:
-    return float(flags_N.mean()) if len(flags_N) else float("nan")
