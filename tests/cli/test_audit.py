@@ -73,7 +73,8 @@ def test_every_form_of_the_report_has_the_recounted_figures(log, expected):
     assert document["table"]["failed"]["rollouts"]["negative"] == counts["failed down"]
     for form in ("text", "md", "html"):
         shown = invoke(log, "--min-correct", FLOOR, "--format", form).stdout
-        plain = re.sub(r"<[^>]+>", " ", shown).replace("\N{NO-BREAK SPACE}", " ").replace("\\", "")
+        untagged = re.sub(r"<[^>]+>", " ", shown) if form == "html" else shown
+        plain = untagged.replace("\N{NO-BREAK SPACE}", " ").replace("\\", "")
         assert f"{share} %" in plain, form
         for figure in figures:
             assert re.search(rf"(?<![\d,.]){figure:,}(?![\d,.])", plain), (form, figure)
