@@ -9,6 +9,7 @@ from typing import Any
 
 from corpo_rl.audit.finding import FEW, NOT_CHECKED, NOTE, OK, PAPER, WARN, Document, finding, percent
 from corpo_rl.audit.findings_log import log_findings
+from corpo_rl.audit.logged import is_floored
 from corpo_rl.records import RolloutLog
 
 SWITCH = {
@@ -112,22 +113,33 @@ def _floor(document: Document) -> Iterator[dict[str, Any]]:
             reference=PAPER,
         )
     elif state == "saturated":
-        yield finding(
-            name,
-            WARN,
-            "SATURATED THRESHOLD: nothing exceeds min_correct, so CoRPO could only punish",
-            f"no reward exceeds min_correct {floor:g}; {share} of {n_groups:,} group means are under it",
-            action={
-                "general": "lower min_correct to the least reward that still means correct, or start from a better "
-                "policy"
-            },
-            reference=PAPER,
-        )
+        yield _saturated(document, f"{share} of {n_groups:,} group means are under it")
     elif state == "unknown":
         yield finding(name, NOT_CHECKED, title, "no rollout has a reward", needs="a reward")
     else:
         evidence = f"{share} of {n_groups:,} group means are under min_correct {floor:g}, and some rewards exceed it"
         yield finding(name, OK, title, evidence)
+
+
+def _saturated(document: Document, share: str) -> dict[str, Any]:
+    """A warning, but for a run without a floor on rewards of 0 and 1, where any threshold says the same of failures."""
+    floor, levels = document["min_correct"], document["threshold"]["levels"]
+    names = (document["logged_estimator"]["name"], document["logged_estimator"]["claimed"])
+    binary = len(levels) == 2 and not document["threshold"]["grid"] and not any(map(is_floored, names))
+    advice = "lower min_correct to the least reward that still means correct, or start from a better policy"
+    if binary:
+        low, high = (level["min_correct"] for level in levels)
+        advice = (
+            f"with rewards of {low:g} and {high:g} a min_correct between them fails the same rollouts and leaves praise"
+        )
+    return finding(
+        "floor",
+        NOTE if binary else WARN,
+        "SATURATED THRESHOLD: nothing exceeds min_correct, so CoRPO could only punish",
+        f"no reward exceeds min_correct {floor:g}; {share}",
+        action={"general": advice},
+        reference=PAPER,
+    )
 
 
 def _signal(document: Document) -> Iterator[dict[str, Any]]:
