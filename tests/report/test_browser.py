@@ -1,33 +1,20 @@
 """The report in a real browser: it draws, stays offline, runs no foreign script and fits the screen."""
 
 import json
-import shutil
 
 import pytest
 
 from corpo_rl.report.charts import sections
 from corpo_rl.report.html import compare_html
 
+from .browsing import CHROMEDRIVER, CHROMIUM, emulate, load, start
 from .synthetic import make_hostile, make_results
 
 pytest.importorskip("plotly", reason="plotly is not installed")
 webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-CHROMEDRIVER = shutil.which("chromedriver")
-
 pytestmark = pytest.mark.skipif(
     not (CHROMIUM and CHROMEDRIVER), reason="needs chromium and chromedriver on the PATH (apt install chromium-driver)"
-)
-
-FLAGS = (
-    "--headless=new",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-dev-shm-usage",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
 )
 
 REPORTS = {
@@ -39,12 +26,7 @@ REPORTS = {
 
 @pytest.fixture(scope="module")
 def driver(tmp_path_factory):
-    options = webdriver.ChromeOptions()
-    options.binary_location = CHROMIUM
-    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"performance": "ALL", "browser": "ALL"})
-    browser = webdriver.Chrome(options, webdriver.ChromeService(CHROMEDRIVER))
+    browser = start(webdriver, tmp_path_factory.mktemp("profile"))
     yield browser
     browser.quit()
 
@@ -56,22 +38,6 @@ def pages(tmp_path_factory):
     for name, path in paths.items():
         path.write_text(compare_html(REPORTS[name]), encoding="utf-8")
     return paths
-
-
-def load(driver, path, *, width=1280, scheme="light"):
-    """Open a report at a screen width under a colour scheme; the logs then hold this page's events only."""
-    screen = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
-    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
-    emulate(driver, scheme)
-    driver.get("about:blank")
-    driver.get_log("performance")
-    driver.get_log("browser")
-    driver.get(path.as_uri())  # returns once the page has loaded, its scripts run to the end
-
-
-def emulate(driver, scheme):
-    features = [{"name": "prefers-color-scheme", "value": scheme}]
-    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
 
 
 def n_drawn(driver):

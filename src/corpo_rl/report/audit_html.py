@@ -322,7 +322,9 @@ def _curves(audit: Document) -> str:
     if audit["curves"] is None or not audit["curves"]["step"]:
         return '<h2 id="curves">Step by step</h2>\n<p class="caption">The log has no training steps.</p>'
     note = thinning_note(len(audit["curves"]["step"]))
-    tables = "".join(f"<h3>{text_html(table.title)}</h3>{table_html(table)}" for table in curves_tables(audit))
+    tables = "".join(
+        f"<h3>{text_html(table.title)}</h3>{table_html(table, cards=True)}" for table in curves_tables(audit)
+    )
     return f"""<h2 id="curves">Step by step</h2>
 <p class="caption">Beside each title: the first value and the last. A gap is a step in which the figure is
 undefined. {note}</p>

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from corpo_rl.report.audit_schema import CLASSES, ESTIMATORS
 from corpo_rl.report.audit_view import (
@@ -325,16 +325,17 @@ def reading(audit: Document) -> Iterator[tuple[str, str]]:
     prompts = "prompts not known" if audit["n_prompts"] is None else f"{count(audit['n_prompts'])} prompts"
     yield "rollouts", f"{count(audit['n_rollouts'])} in {count(audit['n_groups'])} groups, {prompts}"
     sizes = sorted(log["group_sizes"].items(), key=lambda item: (-item[1], item[0]))
-    yield "group sizes", _listed({f"of {size}": n for size, n in sizes[:8]}, " ") + (", ..." if len(sizes) > 8 else "")
+    more = f", and {count(len(sizes) - 8)} other sizes" if len(sizes) > 8 else ""
+    yield "group sizes", _listed({f"of {size}": n for size, n in sizes[:8]}) + more
     steps = log["steps"]
     yield (
         "steps",
         "none in the log" if steps is None else f"{steps['first']} to {steps['last']}, {count(steps['n'])} of them",
     )
     yield "rows read", f"{count(log['n_rows'])} in {count(log['n_files'])} files"
-    yield "rows left out", _listed(log["dropped"], " ") or "none"
+    yield "rows left out", _listed(log["dropped"]) or "none"
     n = audit["n_unscorable"]
-    yield "without a reward", f"{count(n)} rollouts ({_listed(log['unscorable'], ' ')})" if n else "none"
+    yield "without a reward", f"{count(n)} rollouts ({_listed(log['unscorable'])})" if n else "none"
     if audit["n_without_advantage"]:
         yield "without an advantage", f"{count(audit['n_without_advantage'])} rollouts, in no table"
     yield "grouped by", shown(log["grouped_by"], LONGEST_SENTENCE)
@@ -352,8 +353,9 @@ def remarks(audit: Document) -> Iterator[tuple[str, str]]:
             yield kind.removesuffix("s"), shown(text, LONGEST_SENTENCE)
 
 
-def _listed(counts: Mapping[str, Any], between: str) -> str:
-    return ", ".join(f"{count(n)}{between}{shown(reason, 60)}" for reason, n in counts.items() if n)
+def _listed(counts: Mapping[str, int]) -> str:
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return ", ".join(f"{count(n)} {shown(reason, 60)}" for reason, n in ordered if n)
 
 
 def capital(text: str) -> str:

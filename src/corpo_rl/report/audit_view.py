@@ -49,7 +49,7 @@ def headline(audit: Document) -> Headline:
             "assumed."
         )
         return Headline("Nothing says which rollouts are correct, so no failure was counted.", "", "", "", (request,))
-    judged = f"Correct means {shown(audit['correct_by'])}."
+    judged = f"Correct means {shown(audit['correct_by'])}: {count(audit['n_correct'])} rollouts."
     n_failed, n_up, share_of = audit["n_failed"], audit["n_reinforced_failures"], audit["reinforced_failure_share"]
     if not n_failed:
         return Headline("No rollout failed, so none could be reinforced.", "", "", "", (judged,))
