@@ -20,6 +20,12 @@ SWITCH = {
     "best failing and the least passing reward",
 }
 
+WATCH = {
+    "trl": "corpo_rl.training.audit_callback.watch(trainer, min_correct=...) logs the classes of groups beside "
+    "frac_reward_zero_std",
+    "general": "watch groups by class, not by variance alone; easier or partly solved prompts have more to compare",
+}
+
 KEEP_GROUPS = {
     "trl": "TRL's GRPOTrainer keeps such groups; do not filter them in a custom sampler",
     "verl": "algorithm.filter_groups.enable=False",
@@ -178,7 +184,7 @@ def _signal(document: Document) -> Iterator[dict[str, Any]]:
             "every positive advantage a group mean gives in them is a failure's"
         )
         status = WARN if unsolved / total > FEW else NOTE
-        yield finding(name, status, title, evidence, action=SWITCH, reference=PAPER)
+        yield finding(name, status, title, evidence, action=WATCH, reference=PAPER)
     else:
         evidence = (
             f"no group without a correct rollout has variance ({none_correct:,} of {total:,} hold no correct one)"

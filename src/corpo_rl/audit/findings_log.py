@@ -1,6 +1,6 @@
 """Findings about the log itself: its advantages, labels, single rewards, lengths, rows, groups and steps."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from corpo_rl.audit.finding import NOT_CHECKED, NOTE, OK, PAPER, WARN, Document, finding, percent
@@ -209,7 +209,12 @@ def _reading(document: Document) -> Iterator[dict[str, Any]]:
         action = {"general": "pass --group-columns or --group-size if the groups are not those of the run"}
         yield finding("grouping", WARN, title, " / ".join(log["warnings"]), action=action)
     else:
-        yield finding("grouping", OK, title, f"grouped by {log['grouped_by']}, {len(log['group_sizes'])} group size(s)")
+        yield finding("grouping", OK, title, f"grouped by {log['grouped_by']}, {_sizes(log['group_sizes'])}")
+
+
+def _sizes(group_sizes: Mapping[str, int]) -> str:
+    sizes = sorted(map(int, group_sizes))
+    return f"all of {sizes[0]}" if len(sizes) == 1 else f"{len(sizes)} sizes from {sizes[0]} to {sizes[-1]}"
 
 
 def _coverage(document: Document) -> Iterator[dict[str, Any]]:
