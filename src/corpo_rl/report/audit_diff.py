@@ -4,13 +4,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from corpo_rl.report.audit_markdown import escaped, table_markdown
-from corpo_rl.report.audit_page import page_html, table_html
+from corpo_rl.report.audit_page import page_html, say_html, table_html
 from corpo_rl.report.audit_schema import STATUSES, audit_json
 from corpo_rl.report.audit_tables import Table
 from corpo_rl.report.audit_text import table_lines
 from corpo_rl.report.audit_view import LONGEST_SENTENCE, figure, share, shown
 from corpo_rl.report.form import ITEM, Schema, check_form, field, list_field, number_field, object_field, text_field
-from corpo_rl.report.markup import prose_html, text_html
+from corpo_rl.report.markup import text_html
 from corpo_rl.report.text import wrapped
 
 Document = Mapping[str, Any]
@@ -122,12 +122,12 @@ def audit_diff_html(diff: Document) -> str:
     Args:
         diff: A comparison as loaded from JSON, checked by `check_diff`.
     """
-    runs = "".join(f"<li>{prose_html(text)}</li>" for text in _runs(diff))
-    reasons = "".join(f'<p class="poor">{prose_html(text)}</p>' for text in _reasons(diff))
+    runs = "".join(f"<li>{say_html(text)}</li>" for text in _runs(diff))
+    reasons = "".join(f'<p class="poor">{say_html(text)}</p>' for text in _reasons(diff))
     found = findings_table(diff)
     body = f"""<header class="top">
 <p class="eyebrow"><b>corpo-rl audit diff</b> {text_html(shown(diff["corpo_rl_version"]))}</p>
-<h1>{prose_html(_lead(diff))}</h1>
+<h1>{say_html(_lead(diff))}</h1>
 <ul class="words">{runs}</ul>
 {reasons}</header>
 <main>
@@ -146,7 +146,8 @@ def _lead(diff: Document) -> str:
     row = next((row for row in diff["figures"] if row["key"] == "reinforced_failure_share"), None)
     if row is None or row["a"] is None or row["b"] is None:
         return "Two runs compared; the share of reinforced failures is not known in both."
-    return f"Failed rollouts reinforced: {share(row['a'])} in A, {share(row['b'])} in B ({_difference(row)})."
+    both = f"{share(row['a'])} in A, {share(row['b'])} in B"
+    return f"Failed rollouts reinforced: {both}; B minus A: {_difference(row)} points."
 
 
 def _runs(diff: Document) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from corpo_rl.report.audit_page import bar_html, page_html, split_html, table_html
+from corpo_rl.report.audit_page import bar_html, page_html, say_html, split_html, table_html
 from corpo_rl.report.audit_schema import AUDIT_SCHEMA, CLASSES
 from corpo_rl.report.audit_svg import curve_figures, thinning_note
 from corpo_rl.report.audit_tables import (
@@ -25,6 +25,7 @@ from corpo_rl.report.audit_tables import (
 )
 from corpo_rl.report.audit_text import actions, evidence
 from corpo_rl.report.audit_view import (
+    FAIR,
     LONGEST_SENTENCE,
     SIGNS,
     Document,
@@ -87,10 +88,11 @@ def audit_html(audit: Document) -> str:
 
 def _head(audit: Document) -> str:
     message = headline(audit)
-    number = f"<b>{prose_html(message.figure)}</b> " if message.figure else ""
+    none = "" if audit["n_reinforced_failures"] else "none"
+    number = f"<b{class_html(none)}>{prose_html(message.figure)}</b> " if message.figure else ""
     span = f'<p class="interval">{prose_html(message.about_span)}</p>' if message.about_span else ""
-    more = "".join(f"<p>{prose_html(text)}</p>" for text in message.more)
-    warnings = "".join(f'<p class="poor">{prose_html(text)}</p>' for kind, text in remarks(audit) if kind == "warning")
+    more = "".join(f"<p{class_html('fair' if text == FAIR else '')}>{say_html(text)}</p>" for text in message.more)
+    warnings = "".join(f'<p class="poor">{say_html(text)}</p>' for kind, text in remarks(audit) if kind == "warning")
     facts = {
         "rollouts": count(audit["n_rollouts"]),
         "groups": count(audit["n_groups"]),
@@ -174,13 +176,13 @@ def _findings(audit: Document) -> str:
 
 def _finding(finding: Mapping[str, Any]) -> str:
     what = "".join(
-        f"<div><dt>{text_html(where)}</dt><dd>{prose_html(text)}</dd></div>" for where, text in actions(finding)
+        f"<div><dt>{text_html(where)}</dt><dd>{say_html(text)}</dd></div>" for where, text in actions(finding)
     )
     todo = f"<dl>{what}</dl>" if what else ""
     see = "" if finding["reference"] is None else prose_html(shown(finding["reference"], LONGEST_SENTENCE))
     reference = f'<p class="see">See {see}</p>' if see else ""
     return f"""<article><h3>{_status(finding["status"])} {prose_html(shown(finding["title"], LONGEST_SENTENCE))}</h3>
-<p>{prose_html(evidence(finding))}</p>{todo}{reference}</article>"""
+<p>{say_html(evidence(finding))}</p>{todo}{reference}</article>"""
 
 
 def _pushed(audit: Document) -> str:
@@ -271,7 +273,7 @@ def _estimators(audit: Document) -> str:
         rows.append(f'<tr{class_html("own" if own else "")}><th scope="row">{label}</th>{cells}</tr>')
     heads = "".join(f'<th scope="col" class="figure">{text_html(ESTIMATOR_COLUMNS[key][0])}</th>' for key in keys)
     return f"""<h2 id="estimators">Other estimators on the same rewards</h2>
-<p class="caption">{prose_html(estimators_caption(audit))}</p>
+<p class="caption">{say_html(estimators_caption(audit))}</p>
 <div class="scroll"><table class="data cards estimators">
 <caption class="unseen">What each estimator would have done with the same rewards</caption>
 <thead><tr><th></th><th scope="col">failed rollouts reinforced</th>{heads}</tr></thead>
@@ -279,14 +281,14 @@ def _estimators(audit: Document) -> str:
 
 
 def _logged(audit: Document) -> str:
-    told = "".join(f"<p>{prose_html(text)}</p>" for text in logged_sentences(audit))
+    told = "".join(f"<p>{say_html(text)}</p>" for text in logged_sentences(audit))
     table = candidates_table(audit)
     more = f"<details><summary>Every candidate</summary>{table_html(table)}</details>" if table else ""
     return f'<h2 id="logged">Logged against recomputed advantages</h2>\n<div class="told">{told}</div>\n{more}'
 
 
 def _thresholds(audit: Document) -> str:
-    told = "".join(f"<p>{prose_html(text)}</p>" for text in threshold_sentences(audit))
+    told = "".join(f"<p>{say_html(text)}</p>" for text in threshold_sentences(audit))
     levels = audit["threshold"]["levels"]
     title = "Thresholds to choose from" if audit["correct_by"] is None else "Thresholds"
     if not levels:
@@ -294,7 +296,7 @@ def _thresholds(audit: Document) -> str:
     rows = "".join(_level(row, own=row["min_correct"] == audit["min_correct"]) for row in levels)
     return f"""<h2 id="thresholds">{title}</h2>
 <div class="told">{told}</div>
-<p class="caption">{prose_html(levels_caption(audit))}</p>
+<p class="caption">{say_html(levels_caption(audit))}</p>
 <table class="data levels"><caption class="unseen">What other thresholds would say of the same advantages</caption>
 <thead><tr><th scope="col">min_correct</th><th scope="col" class="figure">failed <small>correct</small></th>
 <th scope="col" class="figure">reinforced <small>number</small></th><th></th>
@@ -370,10 +372,8 @@ def _sibling(one: Mapping[str, Any]) -> str:
 
 
 def _reading(audit: Document) -> str:
-    rows = "".join(
-        f"<div><dt>{text_html(label)}</dt><dd>{prose_html(text)}</dd></div>" for label, text in reading(audit)
-    )
-    told = "".join(f"<li>{kind}: {prose_html(text)}</li>" for kind, text in remarks(audit))
+    rows = "".join(f"<div><dt>{text_html(label)}</dt><dd>{say_html(text)}</dd></div>" for label, text in reading(audit))
+    told = "".join(f"<li>{kind}: {say_html(text)}</li>" for kind, text in remarks(audit))
     sources = "".join(f"<li>{text_html(shown(name, 300))}</li>" for name in audit["log"]["sources"])
     more = audit["log"]["n_files"] > len(audit["log"]["sources"])
     return f"""<h2 id="reading">What was read</h2>
@@ -384,7 +384,7 @@ def _reading(audit: Document) -> str:
 
 
 def _definitions() -> str:
-    rows = "".join(f"<div><dt>{text_html(name)}</dt><dd>{prose_html(text)}</dd></div>" for name, text in _terms())
+    rows = "".join(f"<div><dt>{text_html(name)}</dt><dd>{say_html(text)}</dd></div>" for name, text in _terms())
     return f'<h2 id="definitions">Definitions</h2>\n<dl class="terms">{rows}</dl>'
 
 

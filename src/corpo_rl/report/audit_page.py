@@ -1,5 +1,6 @@
 """What every HTML page of the audit shares: the page around it, tables, and bars."""
 
+import re
 from collections.abc import Mapping, Sequence
 from html import escape
 from importlib.resources import files
@@ -7,7 +8,7 @@ from typing import Any, Final
 
 from corpo_rl.report.audit_tables import Table
 from corpo_rl.report.audit_view import SIGNS, shown
-from corpo_rl.report.markup import class_html, minus, prose_html, text_html
+from corpo_rl.report.markup import MINUS, class_html, minus, prose_html, text_html
 
 POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 """Content-Security-Policy of a page without scripts."""
@@ -50,6 +51,17 @@ def _command(document: Mapping[str, Any]) -> str:
     return f'<code class="command">{text_html(command)}</code>' if command else ""
 
 
+def say_html(text: str) -> str:
+    """A sentence, with the options of the command line in it kept on one line, and true minus signs in brackets.
+
+    Example:
+        >>> say_html("pass --min-correct 1")
+        'pass <code class="option">--min-correct</code> 1'
+    """
+    said = re.sub(r"(?<=\[)-(?=\d)", MINUS, prose_html(text))
+    return re.sub(r"(?<![\w-])--[a-z][a-z-]{1,24}(?![\w-])", r'<code class="option">\g<0></code>', said)
+
+
 def table_html(table: Table, *, cards: bool = False) -> str:
     """A table with its caption below.
 
@@ -62,7 +74,7 @@ def table_html(table: Table, *, cards: bool = False) -> str:
         for at, head in enumerate(table.head)
     )
     rows = "".join(_row(table, row) for row in table.rows)
-    caption = f'<p class="caption">{prose_html(table.caption)}</p>' if table.caption else ""
+    caption = f'<p class="caption">{say_html(table.caption)}</p>' if table.caption else ""
     return f"""<div class="scroll"><table class="data{" cards" if cards else ""}">
 <caption class="unseen">{text_html(table.title)}</caption>
 <thead><tr>{heads}</tr></thead>
