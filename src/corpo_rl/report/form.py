@@ -2,6 +2,7 @@
 
 import json
 import math
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -105,9 +106,21 @@ def problems(
             inner = schema.get("properties", {}).get(key, schema.get("additionalProperties"))
             if inner is not None:
                 yield from problems(item, inner, f"{path}.{key}", definitions)
-    elif isinstance(value, list) and "items" in schema:
+    elif isinstance(value, list) and "items" in schema and not _all_fit(value, schema["items"]):
         for row, item in enumerate(value):
             yield from problems(item, schema["items"], f"{path}[{row}]", definitions)
+
+
+def _all_fit(values: Sequence[object], schema: Mapping[str, Any]) -> bool:
+    """Whether a quick look tells that every value fits: a curve can have a value for each of 1e5 steps."""
+    if not {"type", "description", "minimum", "maximum"} >= set(schema):
+        return False
+    kinds = {schema["type"]} if isinstance(schema["type"], str) else set(schema["type"])
+    names = {int: {"integer", "number"}, float: {"number"}, str: {"string"}, type(None): {"null"}}
+    if not all(kinds & names.get(kind, set()) for kind in set(map(type, values))):
+        return False
+    low, high = schema.get("minimum", -sys.float_info.max), schema.get("maximum", sys.float_info.max)
+    return all(low <= value <= high for value in values if isinstance(value, int | float))
 
 
 def uneven(path: str, curves: Mapping[str, Sequence[object]], steps: Sequence[object]) -> Iterator[str]:
@@ -140,7 +153,13 @@ def _plain(value: object, path: str, *, nan_as_null: bool) -> object:
                 raise DataError(f"{path}: expected text as key, got {short(key)}")
         return {key: _plain(item, f"{path}.{key}", nan_as_null=nan_as_null) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(item, f"{path}[{row}]", nan_as_null=nan_as_null) for row, item in enumerate(value)]
+        return [
+            # most items are the numbers of curves, for which no path needs to be made up
+            item
+            if item is None or type(item) is int or (type(item) is float and math.isfinite(item))
+            else _plain(item, f"{path}[{row}]", nan_as_null=nan_as_null)
+            for row, item in enumerate(value)
+        ]
     if hasattr(value, "dtype") and hasattr(value, "item") and getattr(value, "shape", None) == ():
         value = value.item()
     if isinstance(value, float):
