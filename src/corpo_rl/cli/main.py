@@ -53,7 +53,7 @@ def main() -> None:
     try:
         cli(standalone_mode=False)
     except CorpoError as error:
-        click.echo(f"error: {_one_line(str(error))}", err=True)
+        click.echo(f"error: {one_line(str(error))}", err=True)
         sys.exit(error.exit_code)
     except click.exceptions.Abort:
         click.echo("interrupted", err=True)
@@ -66,6 +66,6 @@ def main() -> None:
         sys.exit(0)
 
 
-def _one_line(text: str) -> str:
+def one_line(text: str) -> str:
     """The text with line ends and control characters, such as a file's name may hold, written out."""
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)

@@ -1,0 +1,70 @@
+"""Broken logs: a few hundred of the fuzzer's cases, and what it once found."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from corpo_rl.audit.document import audit_rollouts
+from corpo_rl.report.audit_schema import check_audit
+from corpo_rl.rollouts.read import read_rollouts
+
+ROOT = Path(__file__).parents[1]
+N_CASES = 400
+
+
+def test_broken_logs_give_a_document_or_an_error_of_ours(tmp_path):
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "fuzz" / "audit.py"), "--seeds", f"0:{N_CASES}", "--out", str(tmp_path / "wrong")],
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
+    counts = {
+        kind: int(count.replace(",", "")) for count, kind in re.findall(r"^ +([\d,]+)  (\S.*)$", done.stdout, re.M)
+    }
+    assert sum(counts.values()) == N_CASES
+    assert counts["document"] > N_CASES / 10, "too few cases reach the audit"
+    assert counts["DataError"] > N_CASES / 10
+
+
+def audited(path, **settings):
+    document = audit_rollouts(read_rollouts([path]), **({"min_correct": 0.5} | settings))
+    check_audit(document)
+    return document
+
+
+def jsonl(path, rows):
+    path.write_text("".join(row if isinstance(row, str) else json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def rows(n=8, **more):
+    return [{"step": 1, "group_id": row // 4, "reward": row % 4 / 4, **more} for row in range(n)]
+
+
+def test_nan_among_the_first_rows(tmp_path):
+    # the line is read by Python's own parser, also while the columns are looked for
+    document = audited(jsonl(tmp_path / "run.jsonl", ['{"step": 1, "group_id": 0, "reward": NaN}\n', *rows()]))
+    assert document["n_rollouts"] == 9
+    assert document["log"]["unscorable"] == {"NaN": 1}
+
+
+@pytest.mark.parametrize("min_correct", [1e308, -1e308])
+def test_a_threshold_that_float32_cannot_hold(tmp_path, min_correct):
+    as_float32 = [row | {"reward": 0.10000000149011612} for row in rows()]
+    document = audited(jsonl(tmp_path / "run.jsonl", as_float32), min_correct=min_correct)
+    assert document["log"]["float32"]
+    assert document["min_correct"] == min_correct
+
+
+def test_advantages_of_a_group_without_a_reward(tmp_path):
+    with_advantages = [row | {"advantage": 0.1} for row in rows()]
+    unscored = [{"step": 1, "group_id": 9, "reward": None, "advantage": 0.1}] * 2
+    document = audited(jsonl(tmp_path / "run.jsonl", [*with_advantages, *unscored]))
+    assert document["group_classes"]["unscorable"] == 1
