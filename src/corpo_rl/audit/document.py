@@ -32,7 +32,7 @@ from corpo_rl.audit.tally import (
 from corpo_rl.audit.threshold import Levels, LevelTable, Ordering
 from corpo_rl.core.advantages import ESTIMATORS
 from corpo_rl.core.intervals import bootstrap_ratio_interval
-from corpo_rl.core.rounding import as_decimals, under
+from corpo_rl.core.rounding import threshold_as_read, under
 from corpo_rl.errors import UsageError
 from corpo_rl.records import RolloutLog
 
@@ -93,7 +93,7 @@ def audit_rollouts(
     """
     _check(estimator, claimed, min_correct, has_advantages=log.advantages_N is not None)
     if min_correct is not None and log.float32:  # read like the rewards: one of exactly min_correct is correct, 5/6 too
-        min_correct = float(as_decimals(np.float64(np.float32(min_correct))))
+        min_correct = threshold_as_read(min_correct)
     judge = Judge(min_correct, by_label=log.labels_N is not None)
 
     layout = Layout.of(log)

@@ -137,7 +137,7 @@ def _std_variant(name: str, block: Block) -> NDArray[np.float64]:
     epsilon = VERL_EPSILON
     if name == "grpo, population std":
         n_G = groups.count(block.rewards_N)
-        std_G, epsilon = std_G * np.sqrt((n_G - 1) / np.maximum(n_G, 1)), POPULATION_EPSILON
+        std_G, epsilon = std_G * np.sqrt(np.maximum(n_G - 1, 0) / np.maximum(n_G, 1)), POPULATION_EPSILON
     divisor_G = np.where(groups.all_equal(block.rewards_N) | np.isnan(std_G), np.inf, std_G + epsilon)
     divided_N: NDArray[np.float64] = centred_N / divisor_G[block.group_N]
     return divided_N

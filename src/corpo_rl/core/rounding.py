@@ -33,3 +33,15 @@ def as_decimals(values: NDArray[np.float64] | np.float64) -> NDArray[np.float64]
     """
     decimals = np.round(values, 6)
     return np.where(decimals.astype(np.float32) == values.astype(np.float32), decimals, values)
+
+
+def threshold_as_read(threshold: float) -> float:
+    """The threshold read like values rounded to float32, so that a value of exactly it reaches it, 5/6 too.
+
+    Example:
+        >>> threshold_as_read(0.7), threshold_as_read(5 / 6), threshold_as_read(1e300)
+        (0.7, 0.8333333134651184, 1e+300)
+    """
+    with np.errstate(over="ignore"):
+        rounded = np.float64(np.float32(threshold))
+    return float(as_decimals(rounded)) if np.isfinite(rounded) else threshold

@@ -21,6 +21,9 @@ CSV_ROWS = 10_000
 
 Explode = Callable[[dict[str, Any]], list[dict[str, Any]]]
 
+RECORD = dict[str, Any]
+"""The type that decodes a line whole. One object for all: dict[str, Any] is another one each time it is written."""
+
 UNREADABLE = (KeyError, TypeError, ValueError, AttributeError, IndexError)
 """What an `explode` may raise on a record it cannot read."""
 
@@ -91,7 +94,7 @@ def _records(
 ) -> Iterator[tuple[list[dict[str, Any]], list[int], int]]:
     """Records of a file with their lines."""
     if file.kind == "json" and not fields:
-        yield from _json_rows(file, dict[str, Any], findings)
+        yield from _json_rows(file, RECORD, findings)
         return
     names = list(fields) if fields else parquet_columns(file) if file.kind == "parquet" else []
     for block in scan(file, names, findings):
@@ -139,7 +142,7 @@ def _json_rows(file: LogFile, row_type: Any, findings: Findings) -> Iterator[tup
 
 def json_head(file: LogFile, n: int) -> list[dict[str, Any]]:
     """The first rows of a file of JSON lines, broken ones left out."""
-    for rows, _, _ in _json_rows(file, dict[str, Any], Findings()):
+    for rows, _, _ in _json_rows(file, RECORD, Findings()):
         if rows:
             head: list[dict[str, Any]] = rows[:n]
             return head
@@ -173,7 +176,7 @@ def _by_the_standard_library(text: bytes, row_type: Any) -> Any:
         return None
     if not isinstance(loaded, dict):
         return None
-    return loaded if row_type is dict[str, Any] else _struct(loaded, row_type)
+    return loaded if row_type is RECORD else _struct(loaded, row_type)
 
 
 def _struct(loaded: dict[str, Any], row_type: Any) -> Any:
@@ -192,7 +195,7 @@ def _json_array(file: LogFile, row_type: Any, findings: Findings) -> Iterator[tu
     if not all(isinstance(row, dict) for row in loaded):
         raise DataError(f"{file.name}:1: expected an array of objects, one for each row, found other values in it")
     findings.note("a JSON array was read whole; places are numbers of objects")
-    rows = loaded if row_type is dict[str, Any] else [_struct(row, row_type) for row in loaded]
+    rows = loaded if row_type is RECORD else [_struct(row, row_type) for row in loaded]
     yield rows, list(range(1, len(rows) + 1)), file.n_bytes
 
 

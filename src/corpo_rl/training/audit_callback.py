@@ -13,8 +13,9 @@ from typing import Any, TypeVar
 import numpy as np
 from transformers import TrainerCallback
 
+from corpo_rl.core.rounding import threshold_as_read
 from corpo_rl.errors import UsageError
-from corpo_rl.training.figures import batch_figures, floor_as_read, logged_advantages, total_rewards
+from corpo_rl.training.figures import batch_figures, logged_advantages, total_rewards
 
 _Trainer = TypeVar("_Trainer")
 
@@ -62,7 +63,7 @@ class AuditCallback(TrainerCallback):
             )
         _check(trainer)
         self._trainer = trainer
-        self._min_correct = floor_as_read(min_correct)
+        self._min_correct = threshold_as_read(min_correct)
         self._has_seen_a_batch = False
 
     def on_substep_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:

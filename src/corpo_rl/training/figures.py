@@ -9,16 +9,6 @@ from corpo_rl.core.groups import index_groups
 from corpo_rl.core.rounding import FLOAT32_ROUNDING, as_decimals
 
 
-def floor_as_read(min_correct: float) -> float:
-    """The threshold, read like the rewards: a reward of exactly `min_correct` is then correct, 5/6 too.
-
-    Example:
-        >>> floor_as_read(0.7), floor_as_read(5 / 6)
-        (0.7, 0.8333333134651184)
-    """
-    return float(as_decimals(np.float64(np.float32(min_correct))))
-
-
 def total_rewards(rewards_per_func: ArrayLike, weights: ArrayLike) -> NDArray[np.float64]:
     """Weighted sum over the reward functions as TRL takes it: None adds 0, a row of only None is NaN.
 

@@ -16,9 +16,9 @@ from trl import GRPOConfig, GRPOTrainer
 
 from corpo_rl.core.advantages import ESTIMATORS, FLOORED_ESTIMATORS
 from corpo_rl.core.floorwatch import FloorWatch
-from corpo_rl.core.rounding import ROUNDING, SMALLEST
+from corpo_rl.core.rounding import ROUNDING, SMALLEST, threshold_as_read
 from corpo_rl.errors import FloorWarning, UsageError
-from corpo_rl.training.figures import batch_advantages, batch_figures, floor_as_read, total_rewards
+from corpo_rl.training.figures import batch_advantages, batch_figures, total_rewards
 
 
 @dataclass
@@ -120,7 +120,7 @@ class CorpoTrainer(GRPOTrainer):
                 f"args: expected a CorpoConfig, got {type(args).__name__}; it adds min_correct to GRPOConfig"
             )
         assert args.min_correct is not None, "CorpoConfig has checked it"
-        self._min_correct = floor_as_read(args.min_correct)
+        self._min_correct = threshold_as_read(args.min_correct)
         self._estimator = args.advantage_estimator
         self._scored: _Scored | None = None
         self._log_probs: torch.Tensor | None = None
