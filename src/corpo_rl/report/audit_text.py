@@ -98,8 +98,10 @@ def sections(audit: Document) -> Iterator[tuple[str, list[Table | str]]]:
 
 def table_lines(table: Table) -> list[str]:
     """A table as lines of at most `WIDTH` columns; too wide a one goes on below itself, row names repeated."""
-    shape = min((table, table.turned()), key=lambda one: len(_grid(one)))
-    return _grid(shape) + (wrapped(table.caption, indent="") if table.caption else [])
+    lines = _grid(table)
+    if "" in lines:  # it goes on below itself: turned around it may not have to
+        lines = min(lines, _grid(table.turned()), key=len)
+    return lines + (wrapped(table.caption, indent="") if table.caption else [])
 
 
 def _grid(table: Table) -> list[str]:

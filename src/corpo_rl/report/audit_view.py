@@ -53,6 +53,9 @@ def headline(audit: Document) -> Headline:
     n_failed, n_up, share_of = audit["n_failed"], audit["n_reinforced_failures"], audit["reinforced_failure_share"]
     if not n_failed:
         return Headline("No rollout failed, so none could be reinforced.", "", "", "", (judged,))
+    if not audit["n_groups_comparable"] and audit["advantages_from"] == "recomputed":
+        lead = "No group has two rollouts with a reward, so nothing was compared with anything."
+        return Headline(lead, "", "", "", (judged,))
     told = [f"{count(n_up)} of {count(n_failed)} had an advantage above 0 ({whose(audit)})."]
     if n_up:
         told.append(
@@ -122,13 +125,15 @@ def share(value: float | None) -> str:
 
 
 def interval(node: Mapping[str, Any]) -> str:
-    """The interval of a share, in percent; empty where there is none.
+    """The interval of a share, in percent; empty where there is none, or where drawing again told nothing.
+
+    When no rollout was reinforced, or every one, each draw gives the same share: no interval, rather than a sure one.
 
     Example:
-        >>> interval({"value": 0.3, "low": 0.298, "high": 0.327}), interval({"value": 0.3, "low": None, "high": None})
+        >>> interval({"value": 0.3, "low": 0.298, "high": 0.327}), interval({"value": 0.0, "low": 0.0, "high": 0.0})
         ('[29.8, 32.7]', '')
     """
-    if node["low"] is None or node["high"] is None:
+    if node["low"] is None or node["high"] is None or node["low"] == node["high"]:
         return ""
     return f"[{_percent(node['low'])}, {_percent(node['high'])}]"
 
