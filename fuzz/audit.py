@@ -62,6 +62,8 @@ class SeedLog:
 
     name: str
     files: Mapping[str, bytes]
+    options: ReadOptions = ReadOptions()
+    """What has to be told about it."""
 
     @staticmethod
     def kind(path: str) -> str:
@@ -105,7 +107,7 @@ def _trl(run: SimulatedRun, scenario: str) -> SeedLog:
             }
         )
         files[f"completions/completions_{step:05d}.parquet"] = _parquet(table)
-    return SeedLog(f"trl {scenario}", files)
+    return SeedLog(f"trl {scenario}", files, ReadOptions(reward_weights={"graded": 1.0, "format_reward": 0.2}))
 
 
 def _tables(run: SimulatedRun, scenario: str) -> list[SeedLog]:
@@ -158,12 +160,10 @@ def write_case(seed: int, logs: list[SeedLog], folder: Path) -> tuple[str, list[
     if rng.random() < 0.05:
         (folder / rng.choice(["a.jsonl", "z.csv", "m.parquet"])).write_bytes(rng.choice([b"", b"\n", b"{}", b"a,b\n"]))
     paths = [folder] if len(log.files) > 1 or rng.random() < 0.3 else sorted(folder.rglob("*.*"))
-    return log.name, paths, _options(rng), _settings(rng)
+    return log.name, paths, log.options if rng.random() < 0.7 else _options(rng), _settings(rng)
 
 
 def _options(rng: random.Random) -> ReadOptions:
-    if rng.random() < 0.6:
-        return ReadOptions()
     formats = [None, "trl", "verl", "table", *LINE_FORMATS]
     names = ["reward", "score", "step", "prompt", "group_id", "acc", "graded", "advantage", "length", "uid"]
 

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from corpo_rl.audit.document import audit_rollouts
+from corpo_rl.errors import DataError
 from corpo_rl.report.audit_schema import check_audit
+from corpo_rl.rollouts.options import ReadOptions
 from corpo_rl.rollouts.read import read_rollouts
 
 ROOT = Path(__file__).parents[1]
@@ -55,7 +57,7 @@ def test_nan_among_the_first_rows(tmp_path):
     assert document["log"]["unscorable"] == {"NaN": 1}
 
 
-@pytest.mark.parametrize("min_correct", [1e308, -1e308])
+@pytest.mark.parametrize("min_correct", [1e90, -1e90])
 def test_a_threshold_that_float32_cannot_hold(tmp_path, min_correct):
     as_float32 = [row | {"reward": 0.10000000149011612} for row in rows()]
     document = audited(jsonl(tmp_path / "run.jsonl", as_float32), min_correct=min_correct)
@@ -68,3 +70,16 @@ def test_advantages_of_a_group_without_a_reward(tmp_path):
     unscored = [{"step": 1, "group_id": 9, "reward": None, "advantage": 0.1}] * 2
     document = audited(jsonl(tmp_path / "run.jsonl", [*with_advantages, *unscored]))
     assert document["group_classes"]["unscorable"] == 1
+
+
+@pytest.mark.parametrize("reward", [1e200, -1e308, 10**400])
+def test_a_reward_beyond_measure(tmp_path, reward):
+    document = audited(jsonl(tmp_path / "run.jsonl", [*rows(), {"step": 1, "group_id": 0, "reward": reward}]))
+    assert document["log"]["unscorable"] == {"beyond 1e100": 1}
+
+
+@pytest.mark.parametrize("weight", [float("nan"), float("inf"), 1e200])
+def test_a_weight_that_is_no_weight(tmp_path, weight):
+    log = jsonl(tmp_path / "run.jsonl", rows())
+    with pytest.raises(DataError, match=r"--reward-weights: expected finite numbers .* got (nan|inf|1e\+200)$"):
+        read_rollouts([log], ReadOptions(reward_columns=("reward",), reward_weights=(weight,)))

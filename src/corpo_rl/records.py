@@ -114,7 +114,7 @@ class RolloutLog:
     dropped: Mapping[str, int] = field(default_factory=dict)
     """Rows that are not in this log, by reason ("broken line", "duplicate", "evaluation row", ...)."""
     unscorable: Mapping[str, int] = field(default_factory=dict)
-    """Rollouts of this log without a reward, by reason ("null", "NaN", "infinite", "text", "no field")."""
+    """Rollouts of this log without a reward, by reason ("null", "NaN", "infinite", "beyond 1e100", "text", ...)."""
     problems: tuple[str, ...] = ()
     """The first of them with their places: "run.jsonl:212: ..."."""
     columns_used: Mapping[str, str] = field(default_factory=dict)

@@ -38,6 +38,8 @@ from corpo_rl.records import RolloutLog
 
 SCHEMA: Final = "corpo-rl.audit/1"
 LEVEL: Final = 0.95
+LARGEST: Final = 1e100
+"""Of thresholds, as of the rewards that readers accept."""
 SEED: Final = 0
 """Of the bootstrap: the same log gives the same interval."""
 
@@ -133,8 +135,8 @@ def _check(estimator: str, claimed: str | None, min_correct: float | None, *, ha
     for name, value in (("estimator", estimator), ("claimed", claimed)):
         if value is not None and value not in ESTIMATORS:
             raise UsageError(f"{name}: expected one of {', '.join(ESTIMATORS)}, got {value!r}")
-    if min_correct is not None and not np.isfinite(min_correct):
-        raise UsageError(f"min_correct: expected a finite number, got {min_correct}")
+    if min_correct is not None and not abs(min_correct) <= LARGEST:
+        raise UsageError(f"min_correct: expected a finite number of at most {LARGEST:g} in size, got {min_correct}")
     if not has_advantages and estimator not in estimators_known(min_correct):
         raise UsageError(f"estimator: {estimator} needs the least reward that counts as correct; pass --min-correct")
 

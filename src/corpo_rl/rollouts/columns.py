@@ -13,10 +13,13 @@ from numpy.typing import NDArray
 NO_FIELD: Any = msgspec.UNSET
 """Value of a field that a row does not have, to tell it from null."""
 
-REASONS = ("", "null", "NaN", "infinite", "text", "no field", "not a number")
+REASONS = ("", "null", "NaN", "infinite", "text", "no field", "not a number", "beyond 1e100")
 """Why a value is no usable number, by code; 0 is a number. "not a number" is a list or an object."""
 
-_NULL, _NAN, _INFINITE, _TEXT, _NO_FIELD, _OTHER = range(1, len(REASONS))
+LARGEST = 1e100
+"""Numbers beyond are no measurement, and their squares and sums would be infinite."""
+
+_NULL, _NAN, _INFINITE, _TEXT, _NO_FIELD, _OTHER, _TOO_LARGE = range(1, len(REASONS))
 _LONG_TEXT = 64
 
 Values = Sequence[Any]
@@ -158,11 +161,12 @@ def _numbers_of_list(values: list[Any]) -> tuple[NDArray[np.float64], NDArray[np
 
 def _checked(numbers: NDArray[np.float64]) -> tuple[NDArray[np.uint8]]:
     why = np.zeros(len(numbers), dtype=np.uint8)
-    finite = np.isfinite(numbers)
-    if not finite.all():
+    usable = np.abs(numbers) <= LARGEST
+    if not usable.all():
+        why[~usable] = _TOO_LARGE
         why[np.isnan(numbers)] = _NAN
         why[np.isinf(numbers)] = _INFINITE
-        numbers[~finite] = np.nan
+        numbers[~usable] = np.nan
     return (why,)
 
 
@@ -171,10 +175,10 @@ def _number(value: Any) -> tuple[float, int]:
         try:
             number = float(value)
         except OverflowError:
-            return math.nan, _INFINITE
-        if math.isfinite(number):
+            return math.nan, _TOO_LARGE
+        if abs(number) <= LARGEST:
             return number, 0
-        return math.nan, _NAN if math.isnan(number) else _INFINITE
+        return math.nan, _NAN if math.isnan(number) else _INFINITE if math.isinf(number) else _TOO_LARGE
     if value is None:
         return math.nan, _NULL
     if value is NO_FIELD:

@@ -1,6 +1,7 @@
 """Plain tables: CSV, JSON lines or parquet with a column for each thing, under a telling or a told name."""
 
 from corpo_rl.errors import DataError
+from corpo_rl.rollouts.columns import LARGEST
 from corpo_rl.rollouts.options import ReadOptions
 from corpo_rl.rollouts.plan import Format, Plan, Sample
 
@@ -72,11 +73,14 @@ def reward_weights(rewards: tuple[str, ...], options: ReadOptions) -> dict[str, 
     """Weight of each reward column, as told.
 
     Raises:
-        DataError: Weights for other columns, or not one for each.
+        DataError: Weights for other columns, not one for each, or no finite numbers.
     """
     told = options.reward_weights
     if told is None:
         return {}
+    for weight in told if isinstance(told, tuple) else told.values():
+        if not abs(weight) <= LARGEST:
+            raise DataError(f"--reward-weights: expected finite numbers of at most {LARGEST:g} in size, got {weight}")
     if isinstance(told, tuple):
         if len(told) != len(rewards):
             raise DataError(
