@@ -45,7 +45,9 @@ def picture(driver: webdriver.Chrome, report: Path, width: int, scheme: str, out
     features = [{"name": "prefers-color-scheme", "value": scheme}]
     driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
     driver.get(report.resolve().as_uri())
-    drawn = "return document.scripts.length === 0 || document.documentElement.matches('.drawn')"  # an audit has no scripts
+    drawn = (
+        "return document.scripts.length === 0 || document.documentElement.matches('.drawn')"  # an audit has no scripts
+    )
     WebDriverWait(driver, 60).until(lambda d: d.execute_script(drawn))
     shot = driver.execute_cdp_cmd("Page.captureScreenshot", {"captureBeyondViewport": True, "format": "png"})
     out.write_bytes(base64.b64decode(shot["data"]))

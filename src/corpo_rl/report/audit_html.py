@@ -9,6 +9,7 @@ from corpo_rl.report.audit_svg import curve_figures, thinning_note
 from corpo_rl.report.audit_tables import (
     ESTIMATOR_COLUMNS,
     candidates_table,
+    capital,
     classes_table,
     components_table,
     curves_tables,
@@ -395,5 +396,5 @@ def _terms() -> Iterator[tuple[str, str]]:
     yield "group", "The rollouts of one prompt in one sampling; advantages compare them with each other."
     yield "reinforced failure", "A failed rollout with an advantage above 0, rounding apart."
     for name in ("r_count", "zero_variance_groups", "n_unscorable"):
-        yield name, str(fields[name]["description"]).capitalize() + "."
+        yield name, capital(str(fields[name]["description"])) + "."
     yield "correctness-seeking", "A group whose mean reward is under min_correct, where a floor binds."
