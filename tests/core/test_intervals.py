@@ -77,8 +77,9 @@ def test_ratio_resamples_numerator_and_denominator_together():
 def test_ratio_by_counts_is_the_ratio_item_by_item(monkeypatch):
     size = rng().choice([4.0, 8.0], size=600)
     up = rng(1).binomial(size.astype(int), rng(2).beta(1, 3, size=600)).astype(float)
+    monkeypatch.setattr(intervals, "_ALIKE", 0)
     by_counts = bootstrap_ratio_interval(up, size, rng=rng(3), n_resamples=20_000)
-    monkeypatch.setattr(intervals, "_FEW", 0)
+    monkeypatch.setattr(intervals, "_ALIKE", 1e9)
     by_item = bootstrap_ratio_interval(up, size, rng=rng(4), n_resamples=20_000)
 
     assert by_counts.value == by_item.value == pytest.approx(up.sum() / size.sum())
@@ -88,9 +89,9 @@ def test_ratio_by_counts_is_the_ratio_item_by_item(monkeypatch):
     np.testing.assert_allclose([by_counts.low, by_counts.high], [by_item.low, by_item.high], rtol=0, atol=tolerance)
 
 
-@pytest.mark.parametrize("few", [4096, 0])
-def test_ratio_does_not_know_the_order_of_its_items(monkeypatch, few):
-    monkeypatch.setattr(intervals, "_FEW", few)
+@pytest.mark.parametrize("alike", [0, 1e9])
+def test_ratio_does_not_know_the_order_of_its_items(monkeypatch, alike):
+    monkeypatch.setattr(intervals, "_ALIKE", alike)
     parts, wholes = rng().random(300).round(2), rng(1).random(300).round(1) + 1
     order = rng(2).permutation(300)
     actual = bootstrap_ratio_interval(parts[order], wholes[order], rng=rng(3))
@@ -98,7 +99,9 @@ def test_ratio_does_not_know_the_order_of_its_items(monkeypatch, few):
     assert actual.low < actual.value < actual.high
 
 
-def test_ratio_by_counts_is_drawn_in_portions(monkeypatch):
+@pytest.mark.parametrize("alike", [0, 1e9])
+def test_ratio_is_drawn_in_portions(monkeypatch, alike):
+    monkeypatch.setattr(intervals, "_ALIKE", alike)
     up = rng().integers(0, 5, size=50)
     whole = bootstrap_ratio_interval(up, np.full(50, 4), rng=rng(5), n_resamples=101)
     monkeypatch.setattr(intervals, "_CELLS", 5 * 10)  # ten resamples at a time of the five different items

@@ -9,11 +9,12 @@ from corpo_rl.core.groups import finite_vector, same_length
 from corpo_rl.errors import DataError, UsageError
 from corpo_rl.records import Interval
 
-_CELLS = 4_000_000
-"""Values drawn at a time: bounds the memory of a bootstrap at about 64 MB, whatever the number of items."""
+_CELLS = 500_000
+"""Values drawn at a time: bounds the memory of a bootstrap at about 12 MB, whatever the number of items."""
 
-_FEW = 4096
-"""Up to so many different items are drawn by how often each comes up: groups of one size differ in few ways."""
+_ALIKE = 20
+"""With so many items to each different one, or more, it is faster to draw how often each of the different ones comes
+up than to draw items: groups of one size differ in few ways."""
 
 
 def bootstrap_interval(
@@ -82,7 +83,7 @@ def bootstrap_ratio_interval(
     # Two floats side by side are one complex number, and those sort by the first, then the second.
     different_K, count_K = np.unique(columns_IC.view(np.complex128)[:, 0], return_counts=True)
     different_KC = different_K[:, None].view(np.float64)
-    if len(different_K) > _FEW:
+    if len(columns_IC) < _ALIKE * len(different_K):
         columns_IC = np.repeat(different_KC, count_K, axis=0)
         return _interval(columns_IC, _ratio, rng=rng, level=level, n_resamples=n_resamples)
     return _interval(different_KC, _ratio, rng=rng, level=level, n_resamples=n_resamples, count_K=count_K)
@@ -174,12 +175,22 @@ def _interval(
     for n_drawn in _portions(n_resamples, size=max(1, _CELLS // len(columns_KC))):
         if count_K is None:
             item_RI = rng.integers(n_items, size=(n_drawn, n_items))
-            estimates.append(statistic(columns_KC[item_RI].mean(axis=1)))
+            estimates.append(statistic(_sums(columns_KC, item_RI) / n_items))
         else:  # how often each of the different items comes up among n_items draws
             count_RK = rng.multinomial(n_items, count_K / n_items, size=n_drawn)
             estimates.append(statistic(count_RK @ columns_KC / n_items))
     low, high = np.nanquantile(np.concatenate(estimates), [(1 - level) / 2, (1 + level) / 2])
     return Interval(value, float(low), float(high))
+
+
+def _sums(columns_IC: NDArray[np.float64], item_RI: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Sum of the items drawn, for each resample. Shape [R, C]."""
+    if columns_IC.shape[1] != 2:
+        summed: NDArray[np.float64] = columns_IC[item_RI].sum(axis=1)
+        return summed
+    pairs_I = np.ascontiguousarray(columns_IC).view(np.complex128)[:, 0]  # two floats fetched as one: 4 times as fast
+    sums_RC: NDArray[np.float64] = pairs_I.take(item_RI).sum(axis=1)[:, None].view(np.float64)
+    return sums_RC
 
 
 def _portions(total: int, *, size: int) -> list[int]:
