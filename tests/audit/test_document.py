@@ -240,8 +240,11 @@ def test_an_empty_log_is_refused():
         audit_rollouts(rollout_log(graded(1, seed=0), rewards_N=empty, group_N=log.group_N[:0]), min_correct=1.0)
 
 
-def test_counting_like_groups_once_changes_nothing(monkeypatch):
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_counting_like_groups_once_changes_nothing(monkeypatch, shuffled):
     rollouts = graded(600, seed=7, sizes=(2, 3), nulls=0.05, lengths=False)
+    if shuffled:
+        np.random.default_rng(1).shuffle(rollouts)
     log = rollout_log(rollouts)
     each = audit_rollouts(log, min_correct=0.7, created="now")
     monkeypatch.setattr("corpo_rl.audit.patterns.FEW_GROUPS", 0)

@@ -40,6 +40,7 @@ SCHEMA: Final = "corpo-rl.audit/1"
 LEVEL: Final = 0.95
 LARGEST: Final = 1e100
 """Of thresholds, as of the rewards that readers accept."""
+N_RESAMPLES: Final = 1000
 SEED: Final = 0
 """Of the bootstrap: the same log gives the same interval."""
 
@@ -290,7 +291,8 @@ def _failures(log: RolloutLog, tally: Tally, cells_C: NDArray[np.int64], judge: 
         n_prompts = int(log.prompt_G.max()) + 1
         numerator = weighted_counts(log.prompt_G, numerator, n_prompts)
         denominator = weighted_counts(log.prompt_G, denominator, n_prompts)
-    interval = bootstrap_ratio_interval(numerator, denominator, rng=np.random.default_rng(SEED), level=LEVEL)
+    rng = np.random.default_rng(SEED)
+    interval = bootstrap_ratio_interval(numerator, denominator, rng=rng, level=LEVEL, n_resamples=N_RESAMPLES)
     no_success_G = tally.cells_GC[:, 3:6].sum(axis=1) == 0
     n_reinforced = int(tally.total(reinforced_G))
     return {

@@ -35,13 +35,14 @@ def find_patterns(log: RolloutLog, layout: Layout) -> Patterns | None:
     in thirty million.
     """
     others = (log.advantages_N, log.lengths_N, log.labels_N)
-    if any(values_N is not None for values_N in others) or log.components or layout.order_N is not None:
+    if any(values_N is not None for values_N in others) or log.components:
         return None
     if len(layout.bounds) - 1 < FEW_GROUPS:
         return None
     import pyarrow as pa  # it takes longer to import than a small log to audit
 
-    hash_G = _hashes(log.rewards_N, layout.bounds)
+    rewards_N = log.rewards_N if layout.order_N is None else log.rewards_N[layout.order_N]
+    hash_G = _hashes(rewards_N, layout.bounds)
     encoded = pa.array(hash_G).dictionary_encode()
     n_patterns, n_groups = len(encoded.dictionary), len(hash_G)
     if n_patterns > WORTHWHILE * n_groups:
