@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpo_rl.errors import UsageError
-from corpo_rl.rollouts.columns import KeyColumn, NumberColumn, Values, as_list, factorize
+from corpo_rl.rollouts.columns import NO_FIELD, KeyColumn, NumberColumn, Values, as_list, factorize
 from corpo_rl.rollouts.files import Findings, LogFile
 from corpo_rl.rollouts.options import ReadOptions
 from corpo_rl.rollouts.plan import Plan
@@ -91,7 +91,7 @@ def load(files: Sequence[LogFile], plan: Plan, options: ReadOptions) -> Table:
         UsageError: The log holds no row.
     """
     number_names = _distinct([*plan.rewards, plan.step, plan.advantage, plan.length, plan.label, *plan.numbers])
-    key_names = _distinct([*plan.group, plan.prompt, plan.split, *plan.keys])
+    key_names = _distinct([*plan.group, plan.prompt, plan.split, *plan.row_key, *plan.keys])
     number_columns = {name: NumberColumn() for name in number_names}
     key_columns = {name: KeyColumn() for name in key_names}
     findings = Findings(warnings=list(plan.warnings), notes=list(plan.notes))
@@ -155,7 +155,8 @@ def _with_path_step(blocks: Iterable[ColumnBlock], file: LogFile, plan: Plan) ->
 
 
 def _values(block: ColumnBlock, name: str) -> Values:
-    return block.columns[name]
+    found = block.columns.get(name)
+    return [NO_FIELD] * len(block.row_B) if found is None else found
 
 
 def _distinct(names: Iterable[str | None]) -> list[str]:

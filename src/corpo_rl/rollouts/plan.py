@@ -42,6 +42,8 @@ class Sample:
     """First value that is not null of each column, or None."""
     numeric: frozenset[str] = frozenset()
     """Columns that hold numbers or bools, as far as seen."""
+    asked_for: bool = True
+    """Whether the user named this very file, rather than its folder."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,6 +79,8 @@ class Plan:
     """Columns with the prompt and the completion, read only to show examples."""
     numbers: tuple[str, ...] = ()
     """Further columns that `prepare` reads as numbers."""
+    row_key: tuple[str, ...] = ()
+    """Columns that together name a row: a row that is there already is dropped, and counted."""
     keys: tuple[str, ...] = ()
     """Further columns that `prepare` reads as keys."""
     explode: Callable[[dict[str, Any]], list[dict[str, Any]]] | None = None

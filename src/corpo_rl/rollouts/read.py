@@ -42,11 +42,15 @@ def read_with_texts(
     """As `read_rollouts`, and a function that fetches prompt and completion of rows of the log from its files."""
     options = ReadOptions() if options is None else options
     files, samples = _with_rows(find_files(paths))
-    form = detect(samples, options.format)
+    form, kept = detect(samples, options.format)
+    left_out = [file.name for place, file in enumerate(files) if place not in set(kept)]
+    files, samples = [files[place] for place in kept], [samples[place] for place in kept]
     sample = merged(samples)
     plan = form.plan(sample, options)
     _check_schemas(samples, plan)
     table = load(files, plan, options)
+    if left_out:
+        table.findings.note(f"{len(left_out):,} other tables in the folder were left out (the first: {left_out[0]})")
     if plan.prepare is not None:
         plan = plan.prepare(table, plan, options)
     log = _log(table, plan, form, sample, options)
@@ -76,6 +80,7 @@ def _check_schemas(samples: Sequence[Sample], plan: Plan) -> None:
 
 def _log(table: Table, plan: Plan, form: Format, sample: Sample, options: ReadOptions) -> RolloutLog:
     _keep_split(table, plan, options)
+    _drop_repeated(table, plan)
     group_N, grouped_by = _groups(table, plan, options)
     if not len(table):
         raise DataError(
@@ -147,6 +152,20 @@ def _keep_split(table: Table, plan: Plan, options: ReadOptions) -> None:
         )
     other_N = keys.codes_N != wanted
     table.drop(other_N, f"row of another split than {options.split!r}")
+
+
+def _drop_repeated(table: Table, plan: Plan) -> None:
+    """Keep the first of the rows with one and the same key; rows without a key are kept."""
+    if not plan.row_key or not len(table):
+        return
+    key_N, known_N = np.zeros(len(table), dtype=np.int64), np.ones(len(table), dtype=np.bool_)
+    for name in plan.row_key:
+        codes_N = table.keys[name].codes_N
+        known_N &= codes_N >= 0
+        key_N, _ = factorize(key_N * (int(codes_N.max(initial=0)) + 2) + codes_N + 1)
+    first_K = np.full(int(key_N.max()) + 1, len(table), dtype=np.int64)
+    np.minimum.at(first_K, key_N, np.arange(len(table)))
+    table.drop(known_N & (first_K[key_N] != np.arange(len(table))), "duplicate")
 
 
 def _groups(table: Table, plan: Plan, options: ReadOptions) -> tuple[NDArray[np.int64], str]:

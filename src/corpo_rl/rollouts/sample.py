@@ -45,7 +45,7 @@ def _sample(file: LogFile, names: Iterable[str], rows: list[dict[str, Any]]) -> 
         columns[name] = values[0] if values else None
         if values and sum(isinstance(value, int | float) for value in values) * 2 > len(values):
             numeric.add(name)
-    return Sample(kind=file.kind, name=file.name, columns=columns, numeric=frozenset(numeric))
+    return Sample(kind=file.kind, name=file.name, columns=columns, numeric=frozenset(numeric), asked_for=file.asked_for)
 
 
 def merged(samples: list[Sample]) -> Sample:

@@ -33,13 +33,23 @@ def _matches(sample: Sample) -> bool:
     return sample.kind == "parquet" and {"step", "prompt", "completion", "advantage"} <= set(sample.columns)
 
 
-def _plan(sample: Sample, options: ReadOptions) -> Plan:
+def completions_plan(sample: Sample, options: ReadOptions, *, advantage: str = "advantage") -> Plan:
+    """The plan of a table of completions.
+
+    Args:
+        sample: Its columns.
+        options: As the user told.
+        advantage: Name of its column of advantages.
+
+    Raises:
+        DataError: The table does not tell its rewards.
+    """
     check_columns(sample, options)
     plan = Plan(
         rewards=(),
         none_adds_zero=True,
         step=options.step_column or "step",
-        advantage=options.advantage_column or "advantage",
+        advantage=options.advantage_column or advantage,
         length=options.length_column,
         label=options.correct_column,
         prompt=options.prompt_column or "prompt",
@@ -236,4 +246,4 @@ def _same_texts(table: Table, plan: Plan, a: int, b: int) -> bool:
     return bool(texts[0] == texts[1])
 
 
-TRL = Format(name="trl", title="TRL completions", matches=_matches, plan=_plan)
+TRL = Format(name="trl", title="TRL completions", matches=_matches, plan=completions_plan)
