@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from corpo_rl.errors import UsageError
+from corpo_rl.errors import DataError, UsageError
 from corpo_rl.rollouts.columns import NO_FIELD, KeyColumn, NumberColumn, Values, as_list, factorize
 from corpo_rl.rollouts.files import Findings, LogFile
 from corpo_rl.rollouts.options import ReadOptions
@@ -70,6 +70,21 @@ class Table:
     def where(self, row: int) -> str:
         """Path and line of a row, with a colon between them."""
         return f"{self.files[self.file_N[row]].name}:{self.row_N[row]}"
+
+    def check_one_run(self) -> None:
+        """Refuse files of one name in several folders, where a run writes a file for each step: those are several runs.
+
+        Raises:
+            DataError: There are such files.
+        """
+        seen: dict[str, LogFile] = {}
+        for file in self.files:
+            other = seen.setdefault(file.path.name, file)
+            if other is not file:
+                raise DataError(
+                    f"{file.name}: {other.name} is the same step, so these are two runs; name the folder of one, or compare "
+                    "them with: corpo-rl audit diff"
+                )
 
     def step_codes(self, name: str) -> NDArray[np.int64]:
         """Codes of a number column taken as keys; -1 where there is no number. Shape [N]."""

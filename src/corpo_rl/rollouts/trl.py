@@ -82,7 +82,7 @@ def completions_plan(sample: Sample, options: ReadOptions, *, advantage: str = "
         reward_weights(candidates, options)  # says which weight has no column
     plan = replace(plan, rewards=rewards, weights=reward_weights(rewards, options))
     if options.group_columns:
-        plan = replace(plan, group=options.group_columns, prepare=None)
+        plan = replace(plan, group=options.group_columns, prepare=_of_one_run)
     else:
         plan = replace(plan, prepare=_tell_groups)
     if not named and len(rewards) > 1 and options.reward_weights is None:
@@ -98,8 +98,14 @@ def _ask(where: str, candidates: tuple[str, ...]) -> DataError:
     )
 
 
+def _of_one_run(table: Table, plan: Plan, options: ReadOptions) -> Plan:
+    table.check_one_run()
+    return plan
+
+
 def _once_each(table: Table, plan: Plan, options: ReadOptions) -> Plan:
     """Our own columns name the groups; a group that several tables hold is kept from the one that has most of it."""
+    table.check_one_run()
     codes_N = table.keys["corpo_group"].codes_N
     size = int(codes_N.max(initial=-1)) + 1
     n_files = len(table.files)
@@ -144,7 +150,7 @@ def _explains(rewards_N: NDArray[np.float64], advantage_N: NDArray[np.float64], 
 
 
 def _tell_groups(table: Table, plan: Plan, options: ReadOptions) -> Plan:
-    prompt_N = table.keys[plan.prompt or ""].codes_N
+    table.check_one_run()
     _drop_repeated(table, plan)
     prompt_N = table.keys[plan.prompt or ""].codes_N
     start_R, length_R = _runs(prompt_N, table.file_N)

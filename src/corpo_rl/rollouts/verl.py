@@ -48,6 +48,7 @@ def _plan(sample: Sample, options: ReadOptions) -> Plan:
         "split": options.split_column,
         "texts": (options.prompt_column or "input", options.completion_column or "output"),
         "title": f"verl {kind}",
+        "prepare": _of_one_run,
         "warnings": warnings,
         "notes": tuple(notes),
     }
@@ -64,8 +65,7 @@ def _plan(sample: Sample, options: ReadOptions) -> Plan:
         numbers=(OUTPUT,),
         fields=tuple(dict.fromkeys(name for name in wanted if name is not None)),
         transform=_take_uids_apart,
-        prepare=_last_outputs,
-        **shared,
+        **shared | {"prepare": _last_outputs},
     )
 
 
@@ -85,8 +85,14 @@ def _take_uids_apart(columns: Columns) -> Columns:
     return columns | {GROUP: groups, SESSION: sessions, OUTPUT: outputs}
 
 
+def _of_one_run(table: Table, plan: Plan, options: ReadOptions) -> Plan:
+    table.check_one_run()
+    return plan
+
+
 def _last_outputs(table: Table, plan: Plan, options: ReadOptions) -> Plan:
     """One rollout for each session: its last output, as verl's own estimator takes it."""
+    table.check_one_run()
     group_N = table.keys[GROUP].codes_N
     if (group_N < 0).all():
         raise DataError(
