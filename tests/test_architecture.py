@@ -16,7 +16,7 @@ SOURCE = Path(corpo_rl.__file__).parent
 
 EVERYTHING_BUT_CLI = {
     "errors", "records", "core", "rollouts", "tasks", "report", "pairs", "policies", "audit", "evaluation", "training",
-    "experiment",
+    "experiment", "demologs",
 }  # fmt: skip
 
 MAY_IMPORT = {
@@ -30,6 +30,7 @@ MAY_IMPORT = {
     "pairs": {"errors", "records", "tasks"},
     "policies": {"errors", "records"},
     "audit": {"errors", "records", "core"},
+    "demologs": {"errors", "records", "core"},
     "evaluation": {"errors", "records", "core", "tasks", "policies"},
     "training": {"errors", "records", "core", "tasks", "policies"},
     "experiment": EVERYTHING_BUT_CLI,
