@@ -13,8 +13,8 @@ from corpo_rl.core.groups import Groups
 PRECISION = 1e-4
 """A logged advantage is reproduced when it differs by at most this, times its size where that is over 1."""
 
-NEARLY_ALL = 0.999
-"""Share of the advantages an estimator has to reproduce to be named."""
+NEARLY_ALL = 0.99
+"""Share of the advantages an estimator has to reproduce to be named: a log may lack some rows of some groups."""
 
 VERL_EPSILON = 1e-6
 POPULATION_EPSILON = 1e-8

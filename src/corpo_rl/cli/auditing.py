@@ -163,17 +163,20 @@ def _weights(text: str | None) -> dict[str, float] | tuple[float, ...] | None:
 
 
 def _progress() -> Callable[[int, int], None]:
-    state: dict[str, Any] = {"bar": None, "seen": 0}
+    """A bar on stderr, for logs that take a while."""
+    bar: Any = None
+    seen = 0
 
     def show(done: int, total: int) -> None:
+        nonlocal bar, seen
         if total < BIG:
             return
-        if state["bar"] is None:
-            state["bar"] = click.progressbar(length=total, label="reading", file=sys.stderr)
-            state["bar"].__enter__()
-        state["bar"].update(done - state["seen"])
-        state["seen"] = done
+        if bar is None:
+            bar = click.progressbar(length=total, label="reading", file=sys.stderr)
+            bar.__enter__()
+        bar.update(done - seen)
+        seen = done
         if done >= total:
-            state["bar"].__exit__(None, None, None)
+            bar.__exit__(None, None, None)
 
     return show

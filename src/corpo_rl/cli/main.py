@@ -11,7 +11,9 @@ from corpo_rl.errors import CorpoError
 COMMANDS = {
     "audit": "Show what a run reinforced, from the logs it wrote.",
     "compare": "Train a verifier under several estimators and compare them.",
+    "demo-log": "Write a small made-up run to try the audit on.",
     "pairs": "Build verifier pairs from problems and labelled answers.",
+    "selftest": "Check the audit on made-up runs whose faults are known.",
     "warmstart": "Rebuild the embedded base policy from a seed.",
 }
 
@@ -25,7 +27,8 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = getattr(importlib.import_module(f"corpo_rl.cli.{cmd_name}"), cmd_name)
+        name = cmd_name.replace("-", "_")
+        command: click.Command = getattr(importlib.import_module(f"corpo_rl.cli.{name}"), name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

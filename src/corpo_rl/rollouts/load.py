@@ -82,8 +82,8 @@ class Table:
             other = seen.setdefault(file.path.name, file)
             if other is not file:
                 raise DataError(
-                    f"{file.name}: {other.name} is the same step, so these are two runs; name the folder of one, or compare "
-                    "them with: corpo-rl audit diff"
+                    f"{file.name}: {other.name} is the same step, so these are two runs; name the folder of one, or "
+                    "compare them with: corpo-rl audit diff"
                 )
 
     def step_codes(self, name: str) -> NDArray[np.int64]:

@@ -78,7 +78,7 @@ def _count_action_tokens(columns: Columns) -> Columns:
 def _action_tokens(steps: Any) -> int | None:
     try:
         return sum(int(turn["ac_len"]) for turn in steps)
-    except (TypeError, KeyError, ValueError):
+    except (TypeError, KeyError, ValueError, OverflowError):
         return None
 
 
@@ -186,6 +186,8 @@ def _areal_plan(sample: Sample, options: ReadOptions) -> Plan:
 
 
 def _subtract_prompt(columns: Columns) -> Columns:
+    if "seqlen" not in columns or "prompt_len" not in columns:
+        return columns | {LENGTH: [None] * len(next(iter(columns.values()), []))}
     pairs = zip(columns["seqlen"], columns["prompt_len"], strict=True)
     return columns | {
         LENGTH: [

@@ -25,7 +25,7 @@ Explode = Callable[[dict[str, Any]], list[dict[str, Any]]]
 RECORD = dict[str, Any]
 """The type that decodes a line whole. One object for all: dict[str, Any] is another one each time it is written."""
 
-UNREADABLE = (KeyError, TypeError, ValueError, AttributeError, IndexError)
+UNREADABLE = (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, RecursionError)
 """What an `explode` may raise on a record it cannot read."""
 
 

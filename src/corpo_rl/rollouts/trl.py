@@ -30,7 +30,9 @@ PRECISION = 1e-3
 
 
 def _matches(sample: Sample) -> bool:
-    return sample.kind == "parquet" and {"step", "prompt", "completion", "advantage"} <= set(sample.columns)
+    """TRL writes these three first, and the advantage somewhere after the rewards."""
+    names = list(sample.columns)
+    return sample.kind == "parquet" and names[:3] == ["step", "prompt", "completion"] and "advantage" in names
 
 
 def completions_plan(sample: Sample, options: ReadOptions, *, advantage: str = "advantage") -> Plan:
