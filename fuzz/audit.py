@@ -39,6 +39,7 @@ from corpo_rl.report.audit_html import audit_html
 from corpo_rl.report.audit_markdown import audit_markdown
 from corpo_rl.report.audit_schema import audit_json, check_audit
 from corpo_rl.report.audit_text import audit_text
+from corpo_rl.rollouts.detect import FORMATS
 from corpo_rl.rollouts.options import ReadOptions
 from corpo_rl.rollouts.read import read_with_texts
 
@@ -131,7 +132,7 @@ def _tables(run: SimulatedRun, scenario: str) -> list[SeedLog]:
     return [
         SeedLog(f"csv {scenario}", {"run.csv": text.getvalue().to_pybytes()}),
         SeedLog(f"jsonl {scenario}", {"run.jsonl": lines}),
-        SeedLog(f"parquet {scenario}", {"run.parquet": _parquet(table)}),
+        SeedLog(f"parquet {scenario}", {"run.parquet": _parquet(table)}, ReadOptions(reward_columns=("reward",))),
     ]
 
 
@@ -164,7 +165,6 @@ def write_case(seed: int, logs: list[SeedLog], folder: Path) -> tuple[str, list[
 
 
 def _options(rng: random.Random) -> ReadOptions:
-    formats = [None, "trl", "verl", "table", *LINE_FORMATS]
     names = ["reward", "score", "step", "prompt", "group_id", "acc", "graded", "advantage", "length", "uid"]
 
     def name(chance: float) -> str | None:
@@ -172,7 +172,7 @@ def _options(rng: random.Random) -> ReadOptions:
 
     columns = tuple(filter(None, (name(0.2), name(0.1))))
     return ReadOptions(
-        format=rng.choice(formats) if rng.random() < 0.3 else None,
+        format=rng.choice(FORMATS).name if rng.random() < 0.3 else None,
         reward_columns=columns,
         reward_weights=rng.choice([None, None, (1.0, 0.2), {"reward": 2.0}, (float("nan"),), (0.0,)]),
         group_columns=tuple(filter(None, (name(0.2), name(0.1)))),

@@ -83,3 +83,26 @@ def test_a_weight_that_is_no_weight(tmp_path, weight):
     log = jsonl(tmp_path / "run.jsonl", rows())
     with pytest.raises(DataError, match=r"--reward-weights: expected finite numbers .* got (nan|inf|1e\+200)$"):
         read_rollouts([log], ReadOptions(reward_columns=("reward",), reward_weights=(weight,)))
+
+
+@pytest.mark.parametrize("tokens", [float("inf"), "9", None, []])
+def test_a_count_of_tokens_that_is_none(tmp_path, tokens):
+    summaries = [
+        {
+            "group_idx": row // 4,
+            "traj_idx": row % 4,
+            "iteration": 0,
+            "total_reward": row % 4 / 4,
+            "steps": [{"ac_len": 5}],
+        }
+        for row in range(8)
+    ]
+    summaries[0]["steps"] = [{"ac_len": tokens}]
+    document = audited(jsonl(tmp_path / "train_rollout_summaries.jsonl", summaries))
+    assert document["log"]["format"] == "tinker"
+    assert document["n_without_length"] == (0 if tokens == "9" else 1)
+
+
+def test_a_format_told_for_a_log_that_lacks_its_columns(tmp_path):
+    log = jsonl(tmp_path / "run.jsonl", [row | {"task_id": row["group_id"]} for row in rows()])
+    assert read_rollouts([log], ReadOptions(format="areal")).lengths_N is None
