@@ -31,7 +31,6 @@ MAY_IMPORT = {
     "policies": {"errors", "records"},
     "audit": {"errors", "records", "core"},
     "demologs": {"errors", "records", "core"},
-    "demologs": {"errors", "records", "core"},
     "evaluation": {"errors", "records", "core", "tasks", "policies"},
     "training": {"errors", "records", "core", "tasks", "policies"},
     "experiment": EVERYTHING_BUT_CLI,

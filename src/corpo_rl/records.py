@@ -82,17 +82,17 @@ class RolloutLog:
     rewards_N: NDArray[np.float64]  # noqa: N815
     """Total reward of each rollout, in task units; NaN where unscorable. Shape [N]."""
     group_N: NDArray[np.intp]  # noqa: N815
-    """Group of each rollout, 0 to G-1, in order of first appearance. Shape [N]; rows of a group need not be together."""
+    """Group of each rollout, 0 to G-1, in order of first appearance; its rows need not be together. Shape [N]."""
     file_N: NDArray[np.int32]  # noqa: N815
     """Index into `sources` of each rollout. Shape [N]."""
     row_N: NDArray[np.int64]  # noqa: N815
-    """Line (text files, from 1, the header included) or row (parquet, from 0) of each rollout in its file. Shape [N]."""
+    """Line (text, from 1, the header included) or row (parquet, from 0) of each rollout in its file. Shape [N]."""
     part_N: NDArray[np.int32] | None = None  # noqa: N815
     """Place of each rollout among those of its line, for formats with many rollouts a line; else None. Shape [N]."""
     step_G: NDArray[np.int64] | None = None  # noqa: N815
     """Training step of each group; None when the log has no steps. Shape [G]."""
     prompt_G: NDArray[np.intp] | None = None  # noqa: N815
-    """Prompt of each group, 0 to P-1, the same number whenever the prompt comes back; None when not known. Shape [G]."""
+    """Prompt of each group, 0 to P-1, the same whenever it comes back; None when not known. Shape [G]."""
     advantages_N: NDArray[np.float64] | None = None  # noqa: N815
     """Advantage the run logged for each rollout; NaN where missing. None when the log has none. Shape [N]."""
     lengths_N: NDArray[np.float64] | None = None  # noqa: N815
@@ -100,7 +100,7 @@ class RolloutLog:
     length_unit: str = "tokens"
     """What `lengths_N` counts: "tokens" or "characters"."""
     labels_N: NDArray[np.float64] | None = None  # noqa: N815
-    """Whether each rollout is correct by a label of the log: 1, 0, NaN where missing. None without labels. Shape [N]."""
+    """Whether each rollout is correct by a label: 1, 0, NaN where missing. None without labels. Shape [N]."""
     label_column: str = ""
     """Column of `labels_N`."""
     components: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)

@@ -196,7 +196,12 @@ def nemo_gym(run: SimulatedRun, rng: np.random.Generator) -> Files:
     lines = []
     for row in _rows_of_first_groups(run.train):
         prompt, n_tokens = run.train.prompts[run.train.prompt_N[row]], int(run.train.lengths_N[row])
-        answer = {"annotations": [], "text": run.train.completions[row], "type": "output_text", "logprobs": None}
+        answer: dict[str, Any] = {
+            "annotations": [],
+            "text": run.train.completions[row],
+            "type": "output_text",
+            "logprobs": None,
+        }
         record = {
             "responses_create_params": {"input": [{"role": "user", "content": prompt, "type": "message"}]},
             "response": {
@@ -271,9 +276,12 @@ def prime_rl(run: SimulatedRun, rng: np.random.Generator) -> Files:
     files: dict[str, list[Line]] = {}
     groups = [_hex(rng) for _ in range(int(run.train.group_N.max()) + 1)]
     moved = np.bincount(run.train.group_N, weights=np.abs(run.train.advantages_N)) > 0
+    episodes: dict[int, dict[str, Any]] = {}
     for row in _rows(run):
         group = int(run.train.group_N[row])
-        record = _episode(run.train, row, rng, group=groups[group], kind="train")
+        if row not in episodes:  # a repeated row is the same episode, id and all
+            episodes[row] = _episode(run.train, row, rng, group=groups[group], kind="train")
+        record = episodes[row]
         folder = f"rollouts/step_{run.train.step_N[row]}/train"
         files.setdefault(f"{folder}/all/traces.jsonl", []).append(Line(record, (row,)))
         if moved[group]:

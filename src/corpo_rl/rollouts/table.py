@@ -6,18 +6,8 @@ from corpo_rl.rollouts.options import ReadOptions
 from corpo_rl.rollouts.plan import Format, Plan, Sample
 
 REWARDS = ("reward", "rewards", "score", "total_reward", "reward_total")
-GROUPS = (
-    "group_id",
-    "group",
-    "group_uid",
-    "uid",
-    "prompt_id",
-    "prompt_uid",
-    "problem_id",
-    "question_id",
-    "task_id",
-    "qid",
-)
+PROMPT_IDS = ("prompt_id", "prompt_uid", "problem_id", "question_id", "task_id", "qid")
+GROUPS = ("group_id", "group", "group_uid", "uid", *PROMPT_IDS)
 STEPS = ("step", "global_step", "training_step", "iteration")
 ADVANTAGES = ("advantage", "advantages")
 LENGTHS = ("length", "completion_length", "n_tokens", "num_tokens", "response_length")
@@ -44,7 +34,7 @@ def _plan(sample: Sample, options: ReadOptions) -> Plan:
         advantage=options.advantage_column or _first(ADVANTAGES, columns, within=sample.numeric),
         length=options.length_column or _first(LENGTHS, columns, within=sample.numeric),
         label=options.correct_column,
-        prompt=options.prompt_column or next((name for name in GROUPS if name in group), prompt),
+        prompt=options.prompt_column or next((name for name in PROMPT_IDS if name in columns), prompt),
         split=options.split_column,
         texts=(prompt, options.completion_column or _first(COMPLETIONS, columns)),
     )
