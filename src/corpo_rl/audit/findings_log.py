@@ -129,7 +129,11 @@ def _ordering(document: Document) -> Iterator[dict[str, Any]]:
         f"{over:,} that it calls failed are not"
     )
     action = {"general": "choose min_correct from the table of thresholds, or audit by the label alone"}
-    yield finding(name, WARN if under + over else OK, title, evidence, action=action if under + over else None)
+    if under + over:
+        title = "min_correct and the label disagree on what is correct"
+        yield finding(name, WARN, title, evidence, action=action)
+    else:
+        yield finding(name, OK, title, evidence)
 
 
 def _components(document: Document, log: RolloutLog) -> Iterator[dict[str, Any]]:
@@ -198,7 +202,11 @@ def _reading(document: Document) -> Iterator[dict[str, Any]]:
         status = WARN if n_bad > n / 100 else NOTE
         action = {"general": "look at the places listed under what was read; a reward of None or NaN is no failure"}
         yield finding(
-            "rows", status, title, f"{told}; {n:,} rollouts are left, unscorable ones included", action=action
+            "rows",
+            status,
+            "Rows that could not be read or scored",
+            f"{told}; {n:,} rollouts are left, unscorable ones included",
+            action=action,
         )
     else:
         yield finding(
@@ -207,7 +215,9 @@ def _reading(document: Document) -> Iterator[dict[str, Any]]:
     title = "Groups are as they should be"
     if log["warnings"]:
         action = {"general": "pass --group-columns or --group-size if the groups are not those of the run"}
-        yield finding("grouping", WARN, title, " / ".join(log["warnings"]), action=action)
+        yield finding(
+            "grouping", WARN, "Groups may not be those of the run", " / ".join(log["warnings"]), action=action
+        )
     else:
         yield finding("grouping", OK, title, f"grouped by {log['grouped_by']}, {_sizes(log['group_sizes'])}")
 

@@ -157,7 +157,8 @@ def as_logged(block: Block, reproduced_by: str | None, min_correct: float | None
         spread_G = spreads(block)
         flat_G = spread_G <= block.rounding_N[block.start_G]
         sign_N = signs(logged_N, np.where(flat_G[block.group_N], np.maximum(tolerance_N, 1e-2), tolerance_N))
-    return Scored(np.where(known_N, logged_N, 0.0), np.where(known_N, sign_N, np.nan))
+    pushed_N = known_N & (sign_N != 0)
+    return Scored(np.where(pushed_N, logged_N, 0.0), np.where(known_N, sign_N, np.nan))
 
 
 def spreads(block: Block) -> NDArray[np.float64]:

@@ -173,8 +173,8 @@ def _tell_groups(table: Table, plan: Plan, options: ReadOptions) -> Plan:
             f"{table.files[0].name}: no whole group of {size} rows; pass the run's num_generations as --group-size"
         )
     table.keys[GROUP] = Keys(np.arange(len(table)) // size, range(len(table) // size))
-    told = "as told" if options.group_size else "the prompts' runs"
-    return replace(plan, group=(GROUP,), grouped_by=f"runs of one prompt in pieces of {size} ({told})")
+    told = " (as told)" if options.group_size else ""
+    return replace(plan, group=(GROUP,), grouped_by=f"consecutive rows of one prompt, {size} each{told}")
 
 
 def _runs(prompt_N: NDArray[np.int64], file_N: NDArray[np.int32]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
