@@ -33,6 +33,7 @@ def test_the_first_screen_holds_install_python_and_shell():
     assert "pip install" in screen
     assert ">>> corpo_advantages" in screen
     assert "$ corpo-rl compare" in screen
+    assert "$ corpo-rl audit" in screen
     assert "It is not" in screen
 
 
@@ -101,7 +102,7 @@ def results():
 
 def test_the_table_and_the_shares_are_those_of_the_mini_recipe(results):
     printed = compare_text(results)
-    (table,) = re.findall(r"```text\n(.*?)\n```", README, flags=re.DOTALL)
+    (table,) = [block for block in re.findall(r"```text\n(.*?)\n```", README, flags=re.DOTALL) if "in domain" in block]
     assert printed.startswith(table)
     (shares,) = re.findall(r"\*\*GRPO reinforced (between \d+ % and \d+ %) of the failed rollouts", README)
     assert f"GRPO reinforced {shares} of the failed rollouts" in " ".join(printed.split())
@@ -124,3 +125,18 @@ def test_what_is_said_of_the_dynamics_is_so_in_every_seed(results):
     for run in results["runs"]:
         if run["method"] == "corpo":
             assert not any(run["curves"]["reinforced_failure_share"]), "none, in any step"
+
+
+def test_the_audit_prints_what_is_shown(tmp_path):
+    (shown,) = [block for block in re.findall(r"```text\n(.*?)```", README, flags=re.DOTALL) if "reinforced" in block]
+    commands = [
+        shlex.split(line)
+        for line in CONSOLE
+        if line in ("corpo-rl demo-log demo", "corpo-rl audit demo --min-correct 0.8")
+    ]
+    assert len(commands) == 2
+    for words in commands:
+        ran = subprocess.run(
+            [sys.executable, "-m", *["corpo_rl", *words[1:]]], cwd=tmp_path, capture_output=True, text=True, check=True
+        )
+    assert ran.stdout.startswith(shown)
