@@ -106,3 +106,29 @@ def test_a_count_of_tokens_that_is_none(tmp_path, tokens):
 def test_a_format_told_for_a_log_that_lacks_its_columns(tmp_path):
     log = jsonl(tmp_path / "run.jsonl", [row | {"task_id": row["group_id"]} for row in rows()])
     assert read_rollouts([log], ReadOptions(format="areal")).lengths_N is None
+
+
+def test_a_told_format_whose_groups_are_not_there(tmp_path):
+    groups = [{"scores": [0.0, 1.0], "masks": [[1], [1]], "tokens": [[1], [1]]}] * 4
+    log = jsonl(tmp_path / "groups.jsonl", groups)
+    with pytest.raises(DataError, match=r"groups.jsonl: no rollout is left of 4 rows \(4 no group id\)"):
+        read_rollouts([log], ReadOptions(format="areal"))
+
+
+def test_a_log_without_one_whole_record(tmp_path):
+    step = {"step": 1, "prompt": ["1+1?"], "graded": [0.5], "advantages": [0.0]}
+    log = jsonl(tmp_path / "completions.jsonl", [step | {"completion": []}, step | {"completion": "2"}])
+    with pytest.raises(DataError, match=r"completions.jsonl: no rollout is left of 1 rows \(1 broken line\)"):
+        read_rollouts([log])
+
+
+def test_a_column_whose_name_is_half_a_character(tmp_path):
+    log = jsonl(tmp_path / "run.jsonl", [row | {"\ud800": row["reward"]} for row in rows()])
+    document = audit_rollouts(read_rollouts([log], ReadOptions(reward_columns=("\ud800",))), min_correct=0.5)
+    assert document["n_correct"] == 4
+
+
+def test_long_names_are_cut_in_messages(tmp_path):
+    log = jsonl(tmp_path / "run.jsonl", [{"x" * 5000: 1.0, "y": 2.0}])
+    with pytest.raises(DataError, match=r"no column 'reward' \(columns: x{60}\.\.\., y\)"):
+        read_rollouts([log])

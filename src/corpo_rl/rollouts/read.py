@@ -51,6 +51,7 @@ def read_with_texts(
     table = load(files, plan, options)
     if left_out:
         table.findings.note(f"{len(left_out):,} other tables in the folder were left out (the first: {left_out[0]})")
+    _refuse_nothing(table)
     if plan.prepare is not None:
         plan = plan.prepare(table, plan, options)
     log = _log(table, plan, form, sample, options)
@@ -78,15 +79,19 @@ def _check_schemas(samples: Sequence[Sample], plan: Plan) -> None:
             )
 
 
-def _log(table: Table, plan: Plan, form: Format, sample: Sample, options: ReadOptions) -> RolloutLog:
-    _keep_split(table, plan, options)
-    _drop_repeated(table, plan)
-    group_N, grouped_by = _groups(table, plan, options)
+def _refuse_nothing(table: Table) -> None:
     if not len(table):
         raise DataError(
             f"{table.files[0].name}: no rollout is left of {table.findings.n_rows:,} rows "
             f"({_counted(table.findings.dropped)})"
         )
+
+
+def _log(table: Table, plan: Plan, form: Format, sample: Sample, options: ReadOptions) -> RolloutLog:
+    _keep_split(table, plan, options)
+    _drop_repeated(table, plan)
+    group_N, grouped_by = _groups(table, plan, options)
+    _refuse_nothing(table)
     n_groups = int(group_N.max()) + 1
     rewards_N, why_N = _rewards(table, plan)
     unscorable = {

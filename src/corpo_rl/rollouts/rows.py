@@ -187,7 +187,7 @@ def _areal_plan(sample: Sample, options: ReadOptions) -> Plan:
 
 def _subtract_prompt(columns: Columns) -> Columns:
     if "seqlen" not in columns or "prompt_len" not in columns:
-        return columns | {LENGTH: [None] * len(next(iter(columns.values()), []))}
+        return columns
     pairs = zip(columns["seqlen"], columns["prompt_len"], strict=True)
     return columns | {
         LENGTH: [

@@ -108,6 +108,11 @@ def _records(
 
 
 def _scan_json(file: LogFile, columns: Sequence[str], findings: Findings) -> Iterator[ColumnBlock]:
+    if not all(_is_text(name) for name in columns):  # half a surrogate pair: only Python's parser has such names
+        for records, lines, n_bytes in _json_rows(file, RECORD, findings):
+            values = {name: [record.get(name, NO_FIELD) for record in records] for name in columns}
+            yield ColumnBlock(values, np.asarray(lines, dtype=np.int64), n_bytes)
+        return
     row_type = msgspec.defstruct(
         "Row",
         [(f"c{place}", Any, msgspec.field(default=NO_FIELD, name=name)) for place, name in enumerate(columns)],
@@ -119,6 +124,14 @@ def _scan_json(file: LogFile, columns: Sequence[str], findings: Findings) -> Ite
             column: list(map(operator.attrgetter(name), rows)) for column, name in zip(columns, names, strict=True)
         }
         yield ColumnBlock(found, np.asarray(lines, dtype=np.int64), n_bytes)
+
+
+def _is_text(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _json_rows(file: LogFile, row_type: Any, findings: Findings) -> Iterator[tuple[list[Any], Any, int]]:

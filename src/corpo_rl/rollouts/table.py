@@ -112,7 +112,7 @@ def _first(names: tuple[str, ...], columns: object, within: frozenset[str] | Non
 
 
 def _listed(sample: Sample) -> str:
-    names = list(sample.columns)
+    names = [name if len(name) <= 60 else f"{name[:60]}..." for name in sample.columns]
     return ", ".join(names[:12]) + (", ..." if len(names) > 12 else "") if names else "none"
 
 
