@@ -108,7 +108,7 @@ def _records(
 
 
 def _scan_json(file: LogFile, columns: Sequence[str], findings: Findings) -> Iterator[ColumnBlock]:
-    if not all(_is_text(name) for name in columns):  # half a surrogate pair: only Python's parser has such names
+    if not all(_may_name_a_field(name) for name in columns):
         for records, lines, n_bytes in _json_rows(file, RECORD, findings):
             values = {name: [record.get(name, NO_FIELD) for record in records] for name in columns}
             yield ColumnBlock(values, np.asarray(lines, dtype=np.int64), n_bytes)
@@ -126,12 +126,9 @@ def _scan_json(file: LogFile, columns: Sequence[str], findings: Findings) -> Ite
         yield ColumnBlock(found, np.asarray(lines, dtype=np.int64), n_bytes)
 
 
-def _is_text(name: str) -> bool:
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+def _may_name_a_field(name: str) -> bool:
+    """Whether msgspec takes the name for a field: no quote, backslash, control character or half a surrogate pair."""
+    return not any(char < " " or char in '"\\' or "\ud800" <= char <= "\udfff" for char in name)
 
 
 def _json_rows(file: LogFile, row_type: Any, findings: Findings) -> Iterator[tuple[list[Any], Any, int]]:
