@@ -9,8 +9,11 @@ from numpy.typing import NDArray
 from corpo_rl.audit.blocks import BLOCK_ROLLOUTS, Layout, subset
 from corpo_rl.records import RolloutLog
 
-FEW_GROUPS = 50_000
+FEW_GROUPS = 2_000
 """Groups under which counting every one is quick enough."""
+
+MANY_GROUPS = 200_000
+"""Groups from which pyarrow's table of hashes beats sorting them by more than its import takes."""
 
 WORTHWHILE = 0.5
 """Share of distinct groups up to which counting them once is quicker."""
@@ -39,18 +42,27 @@ def find_patterns(log: RolloutLog, layout: Layout) -> Patterns | None:
         return None
     if len(layout.bounds) - 1 < FEW_GROUPS:
         return None
-    import pyarrow as pa  # it takes longer to import than a small log to audit
-
-    rewards_N = log.rewards_N if layout.order_N is None else log.rewards_N[layout.order_N]
-    hash_G = _hashes(rewards_N, layout.bounds)
-    encoded = pa.array(hash_G).dictionary_encode()
-    n_patterns, n_groups = len(encoded.dictionary), len(hash_G)
+    hash_G = _hashes(log.rewards_N if layout.order_N is None else log.rewards_N[layout.order_N], layout.bounds)
+    pattern_G, n_patterns = _numbered(hash_G)
+    n_groups = len(hash_G)
     if n_patterns > WORTHWHILE * n_groups:
         return None
-    pattern_G = encoded.indices.to_numpy().astype(np.intp)
     first_P = np.empty(n_patterns, dtype=np.intp)
     first_P[pattern_G[::-1]] = np.arange(n_groups)[::-1]  # of several writes to a place the last one stays
     return Patterns(subset(log, layout, first_P), np.bincount(pattern_G), pattern_G)
+
+
+def _numbered(hash_G: NDArray[np.uint64]) -> tuple[NDArray[np.intp], int]:
+    """A number for each distinct hash, in order of first appearance, and how many there are."""
+    if len(hash_G) >= MANY_GROUPS:
+        import pyarrow as pa
+
+        encoded = pa.array(hash_G).dictionary_encode()
+        return encoded.indices.to_numpy().astype(np.intp), len(encoded.dictionary)
+    distinct, first_P, number_G = np.unique(hash_G, return_index=True, return_inverse=True)
+    rank_P = np.empty(len(distinct), dtype=np.intp)
+    rank_P[np.argsort(first_P)] = np.arange(len(distinct))
+    return rank_P[number_G], len(distinct)
 
 
 def strongest_groups(candidates: Sequence[tuple[float, int]], pattern_G: NDArray[np.intp], n: int) -> list[int]:
