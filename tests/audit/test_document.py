@@ -240,8 +240,10 @@ def test_an_empty_log_is_refused():
         audit_rollouts(rollout_log(graded(1, seed=0), rewards_N=empty, group_N=log.group_N[:0]), min_correct=1.0)
 
 
+@pytest.mark.parametrize("many", [0, 10**9])
 @pytest.mark.parametrize("shuffled", [False, True])
-def test_counting_like_groups_once_changes_nothing(monkeypatch, shuffled):
+def test_counting_like_groups_once_changes_nothing(monkeypatch, shuffled, many):
+    monkeypatch.setattr("corpo_rl.audit.patterns.MANY_GROUPS", many)
     rollouts = graded(600, seed=7, sizes=(2, 3), nulls=0.05, lengths=False)
     rollouts += rollouts[:2]  # so that the rows of the first group do not stand together
 
