@@ -3,7 +3,8 @@
     python fuzz/audit.py --seeds 0:20000 --out failures
 
 A case is told by its seed alone. Found to be wrong: any other exception, a warning, a message of several lines, a
-document that does not validate, or more than `--limit` seconds. Such an input is saved with its traceback.
+document that does not validate or loses count of a row, or more than `--limit` seconds. Such an input is saved with its
+traceback.
 """
 
 import faulthandler
@@ -206,6 +207,7 @@ def run_case(paths: list[Path], options: ReadOptions, settings: Mapping[str, Any
         log, read_texts = read_with_texts(paths, options)
         document = audit_rollouts(log, command="corpo-rl audit", created="now", read_texts=read_texts, **settings)
         check_audit(document)
+        check_sums(document)
         json.loads(audit_json(document), parse_constant=_no_constant)
         for write in (audit_text, audit_markdown, audit_html):
             write(document).encode("utf-8")
@@ -215,6 +217,29 @@ def run_case(paths: list[Path], options: ReadOptions, settings: Mapping[str, Any
             raise Wrong(f"a message of {len(message)} characters: {message}") from error
         return type(error).__name__
     return "document"
+
+
+def check_sums(document: Mapping[str, Any]) -> None:
+    """Every row is accounted for.
+
+    Raises:
+        Wrong: Counts that should agree do not.
+    """
+    log, n_rollouts = document["log"], document["n_rollouts"]
+    pairs = {
+        "rows": (log["n_rows"], n_rollouts + sum(log["dropped"].values())),
+        "unscorable": (document["n_unscorable"], sum(log["unscorable"].values())),
+        "groups": (document["n_groups"], sum(log["group_sizes"].values())),
+        "rollouts": (n_rollouts, sum(int(size) * n for size, n in log["group_sizes"].items())),
+    }
+    if document["group_classes"] is not None:
+        pairs["classes"] = (document["n_groups"], sum(document["group_classes"].values()))
+    if document["min_correct"] is not None:
+        known = n_rollouts - document["n_unscorable"] - document["n_without_advantage"]
+        pairs["failed and correct"] = (known, document["n_failed"] + document["n_correct"])
+    for name, (one, other) in pairs.items():
+        if one != other:
+            raise Wrong(f"{name}: {one} and {other}")
 
 
 def _no_constant(name: str) -> None:
