@@ -20,7 +20,7 @@ def curves(step_G: NDArray[np.int64] | None, tally: Tally, judge: Judge) -> dict
     """
     if step_G is None:
         return None
-    step_S, place_G = _numbered(step_G)
+    step_S, place_G = numbered_steps(step_G)
 
     def total(values_G: NDArray[Any]) -> NDArray[np.float64]:
         return weighted_counts(place_G, tally.spread(values_G), len(step_S))
@@ -53,7 +53,7 @@ def curves(step_G: NDArray[np.int64] | None, tally: Tally, judge: Judge) -> dict
     return found
 
 
-def _numbered(step_G: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
+def numbered_steps(step_G: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
     """The distinct steps in order, and the place of each group's among them."""
     if (step_G[1:] >= step_G[:-1]).all():  # as most logs have it: no sorting
         new_G = np.concatenate([[True], step_G[1:] != step_G[:-1]])
@@ -63,5 +63,7 @@ def _numbered(step_G: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.
 
 def _over(numerator_S: NDArray[Any], denominator_S: NDArray[Any]) -> list[float | None]:
     with np.errstate(invalid="ignore", divide="ignore"):
-        ratio_S = numerator_S / denominator_S
-    return [ratio if defined else None for ratio, defined in zip(ratio_S.tolist(), denominator_S > 0, strict=True)]
+        ratios: list[float | None] = (numerator_S / denominator_S).tolist()
+    for place in np.flatnonzero(~(denominator_S > 0)).tolist():
+        ratios[place] = None
+    return ratios

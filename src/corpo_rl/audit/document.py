@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from corpo_rl._version import __version__
 from corpo_rl.audit.blocks import Block, Layout, blocks, weighted_counts
 from corpo_rl.audit.components import Components
-from corpo_rl.audit.curves import curves
+from corpo_rl.audit.curves import curves, numbered_steps
 from corpo_rl.audit.examples import N_EXAMPLES, ReadTexts, Strongest, examples
 from corpo_rl.audit.findings import findings
 from corpo_rl.audit.logged import Reproduced, reproduce
@@ -193,7 +193,7 @@ def _log(log: RolloutLog, tally: Tally) -> dict[str, Any]:
     group_sizes = {str(size): int(tally.total(tally.size_G == size)) for size in np.unique(tally.size_G).tolist()}
     steps = None
     if log.step_G is not None:
-        distinct = np.unique(log.step_G)
+        distinct, _ = numbered_steps(log.step_G)
         steps = {"first": int(distinct[0]), "last": int(distinct[-1]), "n": len(distinct)}
     return {
         "format": log.format,
@@ -240,7 +240,7 @@ def _headline(log: RolloutLog, counted: _Counted, judge: Judge) -> dict[str, Any
     return {
         "n_rollouts": len(log.rewards_N),
         "n_groups": int(tally.total(np.ones(len(tally.size_G), dtype=np.int64))),
-        "n_prompts": None if log.prompt_G is None else len(np.unique(log.prompt_G)),
+        "n_prompts": None if log.prompt_G is None else int(log.prompt_G.max()) + 1,
         "n_unscorable": len(log.rewards_N) - n_scorable,
         "min_correct": judge.min_correct,
         "correct_by": _correct_by(log, judge),

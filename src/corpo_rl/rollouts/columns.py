@@ -161,6 +161,8 @@ def _numbers_of_list(values: list[Any]) -> tuple[NDArray[np.float64], NDArray[np
 
 def _checked(numbers: NDArray[np.float64]) -> tuple[NDArray[np.uint8]]:
     why = np.zeros(len(numbers), dtype=np.uint8)
+    if not len(numbers) or (numbers.max() <= LARGEST and numbers.min() >= -LARGEST):  # NaN is neither
+        return (why,)
     usable = np.abs(numbers) <= LARGEST
     if not usable.all():
         why[~usable] = _TOO_LARGE
@@ -240,11 +242,17 @@ def _factorize_any(values: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArra
         distinct = values[is_first]
         first_at[distinct - low] = np.arange(len(distinct))
         return first_at[values - low], distinct
-    distinct, first, codes = np.unique(values, return_index=True, return_inverse=True)
-    order = np.argsort(first)
-    rank = np.empty_like(order)
-    rank[order] = np.arange(len(order))
-    return rank[codes], distinct[order]
+    # as np.unique does, but with a stable sort throughout: a third of the time where values hardly ever fall
+    order = np.argsort(values, kind="stable")
+    in_order = values[order]
+    new = np.concatenate([[True], in_order[1:] != in_order[:-1]])
+    first = order[new]  # first appearance of each distinct value, by value
+    by_appearance = np.argsort(first, kind="stable")
+    rank = np.empty_like(by_appearance)
+    rank[by_appearance] = np.arange(len(by_appearance))
+    codes = np.empty_like(order)
+    codes[order] = rank[np.cumsum(new) - 1]
+    return codes, in_order[new][by_appearance]
 
 
 def _joined(blocks: list[NDArray[Any]], dtype: type[np.generic]) -> NDArray[Any]:

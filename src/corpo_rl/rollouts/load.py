@@ -86,16 +86,16 @@ class Table:
                     "compare them with: corpo-rl audit diff"
                 )
 
-    def step_codes(self, name: str) -> NDArray[np.int64]:
-        """Codes of a number column taken as keys; -1 where there is no number. Shape [N]."""
-        values_N = self.numbers[name].values_N
-        known_N = ~np.isnan(values_N)
-        whole_N = np.where(known_N, values_N, 0.0)
-        if (np.abs(whole_N) < 2**53).all() and (whole_N == np.floor(whole_N)).all():
-            codes_N, _ = factorize(whole_N.astype(np.int64))
-        else:
-            codes_N = np.unique(whole_N, return_inverse=True)[1].astype(np.int64)
-        return np.where(known_N, codes_N, -1) if not known_N.all() else codes_N
+
+def step_codes(values_N: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Codes of numbers taken as keys; -1 where there is no number. Shape [N]."""
+    known_N = ~np.isnan(values_N)
+    whole_N = np.where(known_N, values_N, 0.0)
+    if (np.abs(whole_N) < 2**53).all() and (whole_N == np.floor(whole_N)).all():
+        codes_N, _ = factorize(whole_N.astype(np.int64))
+    else:
+        codes_N = np.unique(whole_N, return_inverse=True)[1].astype(np.int64)
+    return np.where(known_N, codes_N, -1)
 
 
 def load(files: Sequence[LogFile], plan: Plan, options: ReadOptions) -> Table:

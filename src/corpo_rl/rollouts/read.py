@@ -11,12 +11,14 @@ from corpo_rl.records import RolloutLog, Texts
 from corpo_rl.rollouts.columns import REASONS, factorize
 from corpo_rl.rollouts.detect import detect
 from corpo_rl.rollouts.files import LogFile, find_files
-from corpo_rl.rollouts.load import Table, load
+from corpo_rl.rollouts.load import Table, load, step_codes
 from corpo_rl.rollouts.options import ReadOptions
 from corpo_rl.rollouts.plan import Format, Plan, Sample
 from corpo_rl.rollouts.sample import merged, sample_file
 from corpo_rl.rollouts.sizes import size_warnings
 from corpo_rl.rollouts.texts import read_texts
+
+_LOOKED_AT = 100_000
 
 
 def read_rollouts(paths: Iterable[str | os.PathLike[str]], options: ReadOptions | None = None) -> RolloutLog:
@@ -92,7 +94,6 @@ def _log(table: Table, plan: Plan, form: Format, sample: Sample, options: ReadOp
     _drop_repeated(table, plan)
     group_N, grouped_by = _groups(table, plan, options)
     _refuse_nothing(table)
-    n_groups = int(group_N.max()) + 1
     rewards_N, why_N = _rewards(table, plan)
     unscorable = {
         REASONS[code]: int(count)
@@ -100,8 +101,7 @@ def _log(table: Table, plan: Plan, form: Format, sample: Sample, options: ReadOp
         if code and count
     }
     _tell_unscorable(table, plan, why_N, options)
-    first_G = np.full(n_groups, len(group_N), dtype=np.int64)
-    np.minimum.at(first_G, group_N, np.arange(len(group_N)))
+    first_G = _first_rows(group_N)
     step_G = _steps(table, plan, first_G)
     prompt_G = _prompts(table, plan, group_N, first_G)
     table.findings.warnings += size_warnings(np.bincount(group_N))
@@ -142,6 +142,15 @@ def _log(table: Table, plan: Plan, form: Format, sample: Sample, options: ReadOp
         warnings=tuple(table.findings.warnings),
         notes=tuple(table.findings.notes),
     )
+
+
+def _first_rows(group_N: NDArray[np.int64]) -> NDArray[np.int64]:
+    """First row of each group. Shape [G]."""
+    start_R = np.flatnonzero(np.concatenate([[True], group_N[1:] != group_N[:-1]]))
+    group_R = group_N[start_R]
+    first_G = np.empty(int(group_R.max()) + 1, dtype=np.int64)
+    first_G[group_R[::-1]] = start_R[::-1]  # of several writes to a place the last one stays
+    return first_G
 
 
 def _keep_split(table: Table, plan: Plan, options: ReadOptions) -> None:
@@ -189,16 +198,29 @@ def _groups(table: Table, plan: Plan, options: ReadOptions) -> tuple[NDArray[np.
     for name in columns:
         missing_N |= table.keys[name].codes_N < 0
     table.drop(missing_N, "no group id")
-    codes = [table.keys[name].codes_N for name in columns]
+    keys = [table.keys[name].codes_N for name in columns]
+    step_N = None
     if plan.step_in_group and plan.step is not None and plan.step not in columns:
-        codes.insert(0, table.step_codes(plan.step) + 1)
+        step_N = table.numbers[plan.step].values_N
         columns.insert(0, plan.step)
-    key_N = codes[0]
-    for code_N in codes[1:]:
-        key_N, _ = factorize(key_N)
-        key_N = key_N * (int(code_N.max(initial=0)) + 1) + code_N
-    group_N, _ = factorize(key_N)
-    return group_N, plan.grouped_by or " and ".join(columns)
+    return _numbered(step_N, keys), plan.grouped_by or " and ".join(columns)
+
+
+def _numbered(step_N: NDArray[np.float64] | None, keys: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+    """A number for each different row of keys, in order of first appearance. Shape [N].
+
+    Rows of a group mostly stand together, so only the first of each run of equal ones is looked at.
+    """
+    new_N = np.zeros(len(keys[0]), dtype=np.bool_)
+    new_N[:1] = True
+    for values_N in keys if step_N is None else [step_N, *keys]:
+        new_N[1:] |= values_N[1:] != values_N[:-1]
+    start_R = np.flatnonzero(new_N)
+    number_R = np.zeros(len(start_R), dtype=np.int64) if step_N is None else step_codes(step_N[start_R]) + 1
+    for key_N in keys:
+        key_R = key_N[start_R]
+        number_R, _ = factorize(number_R * (int(key_R.max(initial=0)) + 1) + key_R)
+    return np.repeat(number_R, np.diff(start_R, append=len(new_N)))
 
 
 def _rewards(table: Table, plan: Plan) -> tuple[NDArray[np.float64], NDArray[np.uint8]]:
@@ -266,8 +288,8 @@ def _prompts(
     code_G = code_N[first_G]
     if (code_G < 0).any():
         return None
-    mixed_N = code_N != code_G[group_N]
-    if mixed_N.any():
+    mixed_N = code_N != code_G[group_N] if plan.prompt not in plan.group else None
+    if mixed_N is not None and mixed_N.any():
         n_mixed = len(np.unique(group_N[mixed_N]))
         table.findings.warnings.append(
             f"{n_mixed:,} of {len(first_G):,} groups hold rollouts of different prompts by column {plan.prompt!r}; "
@@ -304,12 +326,15 @@ def _through_float32(columns: Sequence[NDArray[np.float64]]) -> bool:
     """Whether the numbers have been float32: each is one exactly, and some are no short binary fraction."""
     fraction = False
     for values_N in columns:
-        known_N = values_N[~np.isnan(values_N)]
-        with np.errstate(over="ignore"):
-            if not (known_N == known_N.astype(np.float32)).all():
-                return False
-            scaled_N = known_N[:100_000] * 2.0**12
-        fraction |= bool((scaled_N != np.round(scaled_N)).any())
+        for first in range(0, len(values_N), _LOOKED_AT):  # in pieces: most logs tell in the first
+            piece_N = values_N[first : first + _LOOKED_AT]
+            known_N = piece_N[~np.isnan(piece_N)]
+            with np.errstate(over="ignore"):
+                if not (known_N == known_N.astype(np.float32)).all():
+                    return False
+            if first == 0:
+                scaled_N = known_N * 2.0**12
+                fraction |= bool((scaled_N != np.round(scaled_N)).any())
     return fraction
 
 

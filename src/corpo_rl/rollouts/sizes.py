@@ -16,7 +16,9 @@ def size_warnings(size_G: NDArray[np.intp]) -> list[str]:
         >>> size_warnings(np.array([5, 8, 8]))
         []
     """
-    sizes, counts = np.unique(size_G, return_counts=True)
+    groups_of = np.bincount(size_G)
+    sizes = np.flatnonzero(groups_of)
+    counts = groups_of[sizes]
     usual = int(sizes[np.argmax(counts)])
     n_groups = len(size_G)
     if len(sizes) == 1 and usual == 1:

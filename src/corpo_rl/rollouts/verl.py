@@ -7,7 +7,7 @@ import numpy as np
 
 from corpo_rl.errors import DataError
 from corpo_rl.rollouts.columns import factorize
-from corpo_rl.rollouts.load import Table
+from corpo_rl.rollouts.load import Table, step_codes
 from corpo_rl.rollouts.options import ReadOptions
 from corpo_rl.rollouts.plan import Columns, Format, Plan, Sample
 from corpo_rl.rollouts.table import check_columns, reward_weights
@@ -100,7 +100,7 @@ def _last_outputs(table: Table, plan: Plan, options: ReadOptions) -> Plan:
             "--group-columns"
         )
     session_N, output_N = table.keys[SESSION].codes_N, table.numbers[OUTPUT].values_N
-    step_N = table.step_codes(plan.step or "")
+    step_N = step_codes(table.numbers[plan.step or ""].values_N)
     n_sessions = int(session_N.max(initial=0)) + 2
     keys_N = (step_N + 1) * (int(group_N.max(initial=0)) + 2) + group_N + 1
     code_N, _ = factorize(keys_N * n_sessions + session_N + 1)
