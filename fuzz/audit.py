@@ -31,7 +31,6 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from corpo_rl.audit.document import audit_rollouts
-from corpo_rl.cli.main import one_line
 from corpo_rl.core.advantages import ESTIMATORS
 from corpo_rl.demologs.lines import LINE_FORMATS
 from corpo_rl.demologs.simulate import SCENARIOS, SimulatedRun, simulate_run
@@ -212,7 +211,7 @@ def run_case(paths: list[Path], options: ReadOptions, settings: Mapping[str, Any
         for write in (audit_text, audit_markdown, audit_html):
             write(document).encode("utf-8")
     except CorpoError as error:
-        message = one_line(str(error))  # as the command line prints it: a file's or column's name may hold a line end
+        message = str(error)
         if not 10 < len(message) <= LONGEST_MESSAGE or len(message.splitlines()) != 1:
             raise Wrong(f"a message of {len(message)} characters: {message}") from error
         return type(error).__name__

@@ -1,10 +1,26 @@
 """Errors that a user can act on. Each message is one line: where, what was expected, what was found, what to do."""
 
 
+def one_line(text: str) -> str:
+    r"""The text with line ends and control characters, such as a file's name may hold, written out.
+
+    Example:
+        >>> print(one_line("run\n1.jsonl"))
+        run\n1.jsonl
+    """
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+
+
 class CorpoError(Exception):
-    """Base of every error this package raises on purpose; the command line shows it as one line."""
+    """Base of every error this package raises on purpose, one line each."""
 
     exit_code = 1
+
+    def __str__(self) -> str:
+        """The message; names in it may hold line ends."""
+        return one_line(super().__str__())
 
 
 class DataError(CorpoError, ValueError):

@@ -56,7 +56,7 @@ def main() -> None:
     try:
         cli(standalone_mode=False)
     except CorpoError as error:
-        click.echo(f"error: {one_line(str(error))}", err=True)
+        click.echo(f"error: {error}", err=True)
         sys.exit(error.exit_code)
     except click.exceptions.Abort:
         click.echo("interrupted", err=True)
@@ -67,8 +67,3 @@ def main() -> None:
     except BrokenPipeError:  # the reader of our output has had enough
         sys.stderr.close()
         sys.exit(0)
-
-
-def one_line(text: str) -> str:
-    """The text with line ends and control characters, such as a file's name may hold, written out."""
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)

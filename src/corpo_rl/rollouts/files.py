@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from corpo_rl.errors import DataError, UsageError
+from corpo_rl.errors import DataError, UsageError, one_line
 
 KINDS = {
     ".jsonl": "json", ".ndjson": "json", ".json": "json", ".csv": "csv", ".tsv": "csv", ".parquet": "parquet",
@@ -45,8 +45,8 @@ class LogFile:
 
     @property
     def name(self) -> str:
-        """The path as the user will recognise it in messages."""
-        return str(self.path)
+        """The path as the user will recognise it in messages, on one line."""
+        return one_line(str(self.path))
 
 
 @dataclass

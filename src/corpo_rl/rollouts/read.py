@@ -10,7 +10,7 @@ from corpo_rl.errors import DataError, UsageError
 from corpo_rl.records import RolloutLog, Texts
 from corpo_rl.rollouts.columns import REASONS, factorize
 from corpo_rl.rollouts.detect import detect
-from corpo_rl.rollouts.files import LogFile, find_files
+from corpo_rl.rollouts.files import Findings, LogFile, find_files, line_blocks
 from corpo_rl.rollouts.load import Table, load, step_codes
 from corpo_rl.rollouts.options import ReadOptions
 from corpo_rl.rollouts.plan import Format, Plan, Sample
@@ -63,6 +63,11 @@ def read_with_texts(
 def _with_rows(files: Sequence[LogFile]) -> tuple[list[LogFile], list[Sample]]:
     sampled = [(file, sample) for file in files if (sample := sample_file(file)) is not None]
     if not sampled:
+        findings = Findings()
+        for _ in line_blocks(files[0], findings) if files[0].compression else ():
+            pass
+        if findings.problems:
+            raise DataError(f"{findings.problems[0]}, before its first row; is it complete?")
         raise UsageError(f"{files[0].name}: the log holds no row; nothing to audit")
     return [file for file, _ in sampled], [sample for _, sample in sampled]
 
