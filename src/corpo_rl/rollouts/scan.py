@@ -295,6 +295,9 @@ def _scan_parquet(file: LogFile, columns: Sequence[str]) -> Iterator[ColumnBlock
 
     parquet = _open_parquet(file)
     there = [name for name in columns if name in parquet.schema_arrow.names]
+    texts = [name for name in there if pa.types.is_string(parquet.schema_arrow.field(name).type)]
+    if texts:  # as keys: each different text once, as the file mostly holds them
+        parquet = _open_parquet(file, read_dictionary=texts)
     row, n_rows = 0, max(parquet.metadata.num_rows, 1)
     try:
         for batch in parquet.iter_batches(batch_size=PARQUET_ROWS, columns=there):
@@ -308,12 +311,12 @@ def _scan_parquet(file: LogFile, columns: Sequence[str]) -> Iterator[ColumnBlock
         raise DataError(f"{file.name}: row {row} and on: not readable parquet ({_first_words(error)})") from error
 
 
-def _open_parquet(file: LogFile) -> Any:
+def _open_parquet(file: LogFile, *, read_dictionary: list[str] | None = None) -> Any:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
-        parquet = pq.ParquetFile(file.path)
+        parquet = pq.ParquetFile(file.path, read_dictionary=read_dictionary)
         names = parquet.schema_arrow.names
     except (pa.ArrowException, OSError, ValueError, KeyError) as error:
         raise DataError(f"{file.name}: not readable parquet ({_first_words(error)}); is it complete?") from error
