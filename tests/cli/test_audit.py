@@ -56,7 +56,8 @@ def expected(rollouts):
 
 def test_the_names_offered_are_those_there_are():
     assert ESTIMATORS == advantages.ESTIMATORS
-    assert {known.name for known in READERS} <= set(FORMATS)
+    assert {known.name for known in READERS} == set(FORMATS)
+    assert len(READERS) == len(FORMATS)
 
 
 def test_every_form_of_the_report_has_the_recounted_figures(log, expected):
