@@ -61,10 +61,9 @@ def test_pages_fit_load_nothing_and_complain_of_nothing(driver, pages, name, wid
     assert driver.execute_script(script) == []
 
 
-@pytest.mark.parametrize("name", PAGES)
+# a hostile name of 120 characters may make a table scroll, inside its own box
+@pytest.mark.parametrize("name", [name for name in PAGES if "hostile" not in name])
 def test_wide_tables_do_not_need_a_scroll_bar(driver, pages, name):
-    if "hostile" in name:
-        pytest.skip("a name of 120 characters may make a table scroll, inside its own box")
     for width in (390, 1280):
         load(driver, pages[name], width=width)
         driver.execute_script("for (const part of document.querySelectorAll('details')) part.open = true")
