@@ -12,6 +12,7 @@ from click.testing import CliRunner
 from corpo_rl.cli.audit import audit
 from corpo_rl.cli.auditing import ESTIMATORS, FORMATS
 from corpo_rl.core import advantages
+from corpo_rl.demologs.simulate import synthetic_graded
 from corpo_rl.rollouts.detect import FORMATS as READERS
 from tests.audit.logs import graded
 from tests.audit.recount import recount
@@ -39,9 +40,18 @@ def write_log(path, rollouts):
     return path
 
 
-@pytest.fixture(scope="module")
-def rollouts():
-    return graded(300, seed=11, sizes=(8,), nulls=0.02)
+def synthetic():
+    """The graded run of which a third of the failures is reinforced and most groups hold no success."""
+    made = synthetic_graded(40_000, seed=0)
+    columns = zip(
+        made.group_N.tolist(), made.prompt_N.tolist(), made.step_N.tolist(), made.rewards_N.tolist(), strict=True
+    )
+    return [{"group": g, "prompt_id": p, "step": s, "reward": r} for g, p, s, r in columns]
+
+
+@pytest.fixture(scope="module", params=["synthetic", "with rows nobody could score"])
+def rollouts(request):
+    return synthetic() if request.param == "synthetic" else graded(300, seed=11, sizes=(8,), nulls=0.02)
 
 
 @pytest.fixture(scope="module")
@@ -60,14 +70,15 @@ def test_the_names_offered_are_those_there_are():
     assert len(READERS) == len(FORMATS)
 
 
-def test_every_form_of_the_report_has_the_recounted_figures(log, expected):
+def test_every_form_of_the_report_has_the_recounted_figures(log, rollouts, expected):
     counts, classes = expected["counts"], expected["classes"]
     n_failed = sum(counts[f"failed {sign}"] for sign in ("up", "level", "down"))
     share = f"{100 * counts['failed up'] / n_failed:.1f}"
     figures = [counts["failed up"], n_failed, counts["failed down"], counts["correct up"], counts["correct down"],
                classes["all_failed_graded"], classes["mixed"]]  # fmt: skip
     document = json.loads(invoke(log, "--min-correct", FLOOR, "--format", "json").stdout)
-    assert document["n_rollouts"] == 2400
+    assert document["n_rollouts"] == len(rollouts)
+    assert document["n_unscorable"] == sum(one["reward"] is None for one in rollouts)
     assert document["n_reinforced_failures"] == counts["failed up"]
     assert document["reinforced_failure_share"]["value"] == counts["failed up"] / n_failed
     assert document["group_classes"] == classes
@@ -81,7 +92,19 @@ def test_every_form_of_the_report_has_the_recounted_figures(log, expected):
             assert re.search(rf"(?<![\d,.]){figure:,}(?![\d,.])", plain), (form, figure)
 
 
-def test_the_format_and_the_grouping_are_said(log):
+def test_groups_told_by_step_and_prompt_alone_are_warned_of(tmp_path):
+    """A prompt that a step samples twice is one group of 16 then, and the figures are others."""
+    rows = synthetic()
+    merged = write_log(tmp_path / "merged.jsonl", [{k: v for k, v in row.items() if k != "group"} for row in rows])
+    document = json.loads(invoke(merged, "--min-correct", FLOOR, "--format", "json").stdout)
+    assert document["log"]["group_sizes"]["16"] > 0
+    assert any("16 rollouts, 2 times the usual 8" in warning for warning in document["log"]["warnings"])
+    right = recount(rows, min_correct=FLOOR, estimator="grpo")["counts"]["failed up"]
+    assert document["n_reinforced_failures"] != right
+
+
+def test_the_format_and_the_grouping_are_said(tmp_path):
+    log = write_log(tmp_path / "run.jsonl", graded(300, seed=11, sizes=(8,), nulls=0.02))
     shown = invoke(log, "--min-correct", FLOOR).stdout
     assert shown.startswith("plain table, 1 file, grouped by step and group, 300 groups of 8")
     document = json.loads(invoke(log, "--min-correct", FLOOR, "--format", "json").stdout)
