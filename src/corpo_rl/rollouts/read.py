@@ -69,6 +69,8 @@ def _with_rows(files: Sequence[LogFile]) -> tuple[list[LogFile], list[Sample]]:
         if findings.problems:
             raise DataError(f"{findings.problems[0]}, before its first row; is it complete?")
         raise UsageError(f"{files[0].name}: the log holds no row; nothing to audit")
+    if not any(sample.columns for _, sample in sampled):
+        raise DataError(f"{sampled[0][0].name}: no line is a JSON object; expected one for each rollout")
     return [file for file, _ in sampled], [sample for _, sample in sampled]
 
 

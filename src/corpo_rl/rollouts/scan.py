@@ -139,6 +139,9 @@ def _json_rows(file: LogFile, row_type: Any, findings: Findings) -> Iterator[tup
         if line == 1 and block.lstrip()[:1] == b"[":
             yield from _json_array(file, row_type, findings)
             return
+        if line == 1 and block.split(b"\n", 1)[0].strip() == b"{" and (row := _object_over_lines(file, row_type)):
+            yield [row], [1], file.n_bytes
+            return
         # a third of the time of block.count(b"\n")
         n_newlines = int(np.count_nonzero(np.frombuffer(block, dtype=np.uint8) == ord("\n")))
         n_lines = n_newlines + (not block.endswith(b"\n"))
@@ -210,6 +213,11 @@ def _json_array(file: LogFile, row_type: Any, findings: Findings) -> Iterator[tu
     findings.note("a JSON array was read whole; places are numbers of objects")
     rows = loaded if row_type is RECORD else [_struct(row, row_type) for row in loaded]
     yield rows, list(range(1, len(rows) + 1)), file.n_bytes
+
+
+def _object_over_lines(file: LogFile, row_type: Any) -> Any:
+    """The row of a file that is one object written over many lines; None for any other."""
+    return _by_the_standard_library(b"".join(block for block, _ in line_blocks(file, Findings())), row_type)
 
 
 def _scan_csv(file: LogFile, columns: Sequence[str], findings: Findings) -> Iterator[ColumnBlock]:
