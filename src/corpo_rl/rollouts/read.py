@@ -104,7 +104,7 @@ def _log(table: Table, plan: Plan, form: Format, sample: Sample, options: ReadOp
     rewards_N, why_N = _rewards(table, plan)
     unscorable = {
         REASONS[code]: int(count)
-        for code, count in enumerate(np.bincount(why_N, minlength=len(REASONS)))
+        for code, count in enumerate(np.bincount(why_N[why_N > 0], minlength=len(REASONS)))
         if code and count
     }
     _tell_unscorable(table, plan, why_N, options)
