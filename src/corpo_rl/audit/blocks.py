@@ -55,6 +55,12 @@ class Block:
         summed: NDArray[Any] = values_GC.sum(axis=0) if self.weight_G is None else self.weight_G @ values_GC
         return summed
 
+    def count(self, flag_N: NDArray[np.bool_]) -> int:
+        """Rollouts with the flag, those of each group as often as it counts."""
+        if self.weight_G is None:
+            return int(np.count_nonzero(flag_N))
+        return int(self.weight_G @ np.bincount(self.group_N[flag_N], minlength=self.n_groups))
+
     def codes(self, code_N: NDArray[np.intp], n_codes: int) -> NDArray[np.intp]:
         """How often each code in 0 to n_codes - 1 occurs in each group. Shape [G, n_codes]."""
         counted = np.bincount(self.group_N * n_codes + code_N, minlength=self.n_groups * n_codes)
