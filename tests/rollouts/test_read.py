@@ -175,6 +175,12 @@ def test_an_id_that_comes_back_at_another_step_is_another_group(tmp_path):
     assert (sizes(told), told.grouped_by) == ({4: 4}, "prompt")
 
 
+@pytest.mark.parametrize("steps", [[3, 7], [0.5, 0.25], [1, None], [1e60, -1e60]])
+def test_steps_of_any_kind_tell_groups_apart(tmp_path, steps):
+    rows = [{"step": step, "uid": "u", "reward": reward} for step in steps * 2 for reward in REWARDS]
+    assert sizes(read(write(tmp_path / "a.jsonl", rows))) == {8: 2}
+
+
 def test_several_group_columns(tmp_path):
     rows = [row | {"a": row["group_id"] < "g2", "b": row["group_id"] in ("g0", "g2")} for row in ROWS]
     assert sizes(read(write(tmp_path / "a.jsonl", rows), group_columns=("a", "b"))) == {4: 4}
