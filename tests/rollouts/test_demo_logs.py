@@ -3,6 +3,8 @@
 from collections import Counter
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from corpo_rl.audit.document import audit_rollouts
@@ -141,3 +143,11 @@ def test_repeated_rows_are_dropped_and_counted(tmp_path, form, reason):
     run, paths = written(tmp_path, form, "dirty")
     assert run.repeated
     assert read_rollouts(paths).dropped[reason] >= len(run.repeated)
+
+
+def test_a_table_that_names_its_groups_is_no_trl_log(tmp_path):
+    columns = {"step": [1] * 4, "prompt": ["a"] * 4, "completion": ["b"] * 4, "group_id": [0, 0, 1, 1]}
+    columns |= {"reward": [0.0, 1.0, 0.5, 0.5], "acc": [0, 1, 0, 1], "advantage": [-0.5, 0.5, 0.0, 0.0]}
+    pq.write_table(pa.table(columns), tmp_path / "run.parquet")
+    log = read_rollouts([tmp_path / "run.parquet"])
+    assert (log.format, log.grouped_by) == ("table", "step and group_id")

@@ -19,7 +19,7 @@ from corpo_rl.rollouts.load import Keys, Table
 from corpo_rl.rollouts.options import ReadOptions
 from corpo_rl.rollouts.plan import Format, Plan, Sample
 from corpo_rl.rollouts.scan import scan
-from corpo_rl.rollouts.table import check_columns, reward_weights
+from corpo_rl.rollouts.table import GROUPS, check_columns, reward_weights
 
 GROUP = "\N{MIDDLE DOT}group"
 """Key column made here; no log has a column of that name."""
@@ -30,9 +30,10 @@ PRECISION = 1e-3
 
 
 def _matches(sample: Sample) -> bool:
-    """TRL writes these three first, and the advantage somewhere after the rewards."""
+    """TRL writes these three first, the advantage somewhere after the rewards, and nothing that names a group."""
     names = list(sample.columns)
-    return sample.kind == "parquet" and names[:3] == ["step", "prompt", "completion"] and "advantage" in names
+    in_order = names[:3] == ["step", "prompt", "completion"] and "advantage" in names
+    return sample.kind == "parquet" and in_order and not set(GROUPS) & set(names)
 
 
 def completions_plan(sample: Sample, options: ReadOptions, *, advantage: str = "advantage") -> Plan:
