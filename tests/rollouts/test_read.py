@@ -152,6 +152,7 @@ def test_prompts_that_are_messages_name_groups(tmp_path):
     [
         ([1.0, 1.0, 2.0, 2.0], [1, 1, 2, 2]),
         ([-1, -1, 0, 0], [-1, -1, 0, 0]),
+        ([1.5, 1.5, -0.5, -0.5], [1, 1, -1, -1]),
         ([1, 1, None, None], None),
         ([1, 1, math.nan, math.nan], None),
         ([1, 1, "two", "two"], None),

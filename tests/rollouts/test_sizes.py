@@ -13,7 +13,7 @@ MERGED = "a prompt that was sampled {} times may have been merged"
     [
         ([8] * 10, []),
         ([1] * 5, ["every group has one rollout, so nothing is compared with anything; check --group-columns"]),
-        ([8] * 7 + [5] * 3, []),  # 70 % have the usual size: no size is odd
+        ([8] * 7 + [16] * 3, []),  # 70 % have the usual size: no size is odd
         ([8] * 8 + [5] * 2, []),  # a size that is no multiple says nothing about the grouping
         ([8] * 8 + [1] * 2, ["2 of 10 groups have 1 rollout, where 8 are usual: nothing to compare"]),
         ([8] * 18 + [16, 24], [
