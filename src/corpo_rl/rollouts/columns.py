@@ -60,8 +60,14 @@ class KeyColumn:
         """Append the values of a block."""
         if not isinstance(values, list):
             self._extend_arrow(values)
-        elif set(map(type, values)) == {int}:
+            return
+        types = set(map(type, values))
+        if types == {int}:
             self._extend_integers(values)
+        elif types <= {str, type(None)}:  # a group's rows share their keys: each is looked at once
+            distinct = list(dict.fromkeys(values))
+            code_of = dict(zip(distinct, self._encode(distinct).tolist(), strict=True))
+            self._blocks.append((False, np.fromiter(map(code_of.__getitem__, values), np.int64, len(values))))
         else:
             self._append_codes(values)
 
