@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 from corpo_rl._version import __version__
 from corpo_rl.audit.blocks import Block, Layout, blocks, weighted_counts
 from corpo_rl.audit.components import Components
-from corpo_rl.audit.curves import curves, numbered_steps
+from corpo_rl.audit.curves import curves
 from corpo_rl.audit.examples import N_EXAMPLES, ReadTexts, Strongest, examples
 from corpo_rl.audit.findings import findings
 from corpo_rl.audit.logged import Reproduced, reproduce
 from corpo_rl.audit.patterns import Patterns, find_patterns, strongest_groups
+from corpo_rl.audit.said import told
 from corpo_rl.audit.tally import (
     CLASS_NAMES,
     Counterfactual,
@@ -115,7 +116,7 @@ def audit_rollouts(
         "corpo_rl_version": __version__,
         "created": created or datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "command": command,
-        "log": _log(log, counted.tally),
+        "log": told(log, counted.tally),
         **_headline(log, counted, judge),
         "estimator": estimator if found is None else (found.name or "logged"),
         "advantages_from": "recomputed" if found is None else "logged",
@@ -187,47 +188,6 @@ def _count_patterns(patterns: Patterns, judge: Judge, headline: Callable[[Block]
         tally=replace(counted.tally, weight_G=patterns.weight_P, pattern_G=patterns.pattern_G),
         strongest=strongest_groups(counted.pushed, patterns.pattern_G, N_EXAMPLES),
     )
-
-
-def _log(log: RolloutLog, tally: Tally) -> dict[str, Any]:
-    group_sizes = {str(size): int(tally.total(tally.size_G == size)) for size in np.unique(tally.size_G).tolist()}
-    steps = None
-    if log.step_G is not None:
-        distinct, _ = numbered_steps(log.step_G)
-        steps = {"first": int(distinct[0]), "last": int(distinct[-1]), "n": len(distinct)}
-    return {
-        "format": log.format,
-        "title": log.title,
-        "said": said(log, group_sizes),
-        "n_files": len(log.sources),
-        "sources": list(log.sources[:20]),
-        "grouped_by": log.grouped_by,
-        "n_rows": log.n_rows,
-        "dropped": dict(log.dropped),
-        "unscorable": dict(log.unscorable),
-        "problems": list(log.problems),
-        "columns_used": dict(log.columns_used),
-        "columns_unused": list(log.columns_unused),
-        "group_sizes": group_sizes,
-        "steps": steps,
-        "warnings": list(log.warnings),
-        "notes": list(log.notes),
-        "float32": log.float32,
-    }
-
-
-def said(log: RolloutLog, group_sizes: Mapping[str, int]) -> str:
-    """What was read, in a sentence: "verl V1 rollouts, 120 files, grouped by ..., 12,500 groups of 8"."""
-    n_groups = sum(group_sizes.values())
-    if len(group_sizes) == 1:
-        size = next(iter(group_sizes))
-        groups = f"{n_groups:,} group{'s' * (n_groups != 1)} of {size}"
-    else:
-        usual = sorted(group_sizes.items(), key=lambda item: (-item[1], int(item[0])))
-        listed = ", ".join(f"{count:,} of {size}" for size, count in usual[:4])
-        groups = f"{n_groups:,} groups ({listed}{', ...' if len(usual) > 4 else ''})"
-    n_files = len(log.sources)
-    return f"{log.title}, {n_files:,} file{'s' * (n_files != 1)}, grouped by {log.grouped_by}, {groups}"
 
 
 def _headline(log: RolloutLog, counted: _Counted, judge: Judge) -> dict[str, Any]:
