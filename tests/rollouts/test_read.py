@@ -1,5 +1,6 @@
 """Whole logs: what other tools broke on, dirty rows, folders, and that order and files do not matter."""
 
+import json
 import math
 import random
 
@@ -209,6 +210,38 @@ def test_consecutive_rows_with_a_torn_line_are_not_moved_into_the_group_before(t
     path = write(tmp_path / "a.jsonl", text.replace('{"reward": 0.25}', '{"reward": 0.2', 1))
     with pytest.raises(DataError, match=r"11 rows are no whole number of groups of 4"):
         read(path, group_size=4)
+
+
+def test_a_broken_line_among_consecutive_rows_is_refused_even_where_the_count_fits(tmp_path):
+    row = json.dumps({"reward": 0.5})
+    path = write(tmp_path / "a.jsonl", "\n".join([*[row] * 4, "{torn", *[row] * 4]) + "\n")
+    with pytest.raises(DataError, match=r"a\.jsonl:5: a broken line among the rows, so counting them tells no groups"):
+        read(path, group_size=4)
+    path = write(tmp_path / "b.jsonl", "\n".join([*[row] * 8, "{torn"]) + "\n")
+    assert sizes(read(path, group_size=4)) == {4: 2}  # nothing comes after it
+
+
+def test_consecutive_rows_do_not_cross_from_file_to_file(tmp_path):
+    rows = [{"reward": reward} for reward in REWARDS * 2]
+    write(tmp_path / "1.jsonl", rows[:3])
+    write(tmp_path / "2.jsonl", rows[3:])
+    with pytest.raises(DataError, match=r"1\.jsonl: 3 rows are no whole number of groups of 4"):
+        read(tmp_path, group_size=4)
+
+
+@pytest.mark.parametrize("size", [0, -1])
+def test_a_group_of_no_size(tmp_path, size):
+    path = write(tmp_path / "a.jsonl", ROWS)
+    with pytest.raises(UsageError, match=rf"--group-size: expected at least 1, got {size}"):
+        read(path, group_size=size)
+
+
+def test_named_weights_name_the_rewards(tmp_path):
+    path = write(tmp_path / "a.jsonl", [{"id": 1, "right": 1.0, "form": 0.5}] * 2)
+    log = read(path, group_columns=("id",), reward_weights={"right": 1.0, "form": 0.2})
+    assert log.rewards_N.tolist() == [1.1, 1.1]  # 1.0 * 1 + 0.2 * 0.5
+    with pytest.raises(DataError, match=r"no column 'from' for --reward-weights \(columns: id, right, form\)"):
+        read(path, group_columns=("id",), reward_weights={"right": 1.0, "from": 0.2})
 
 
 def test_a_split_is_kept_and_the_rest_counted(tmp_path):

@@ -6,7 +6,7 @@ import pytest
 
 from corpo_rl.errors import DataError
 from corpo_rl.rollouts.read import read_with_texts
-from tests.rollouts.logs import groups_of, read, sizes, write
+from tests.rollouts.logs import groups_of, read, sizes, write, write_parquet
 
 GROUPS, SESSIONS = 6, 4
 
@@ -171,3 +171,9 @@ def test_texts(tmp_path, outputs):
     assert [text.completion for text in texts] == [f"{g}.{s}.{outputs - 1}" for g, s in ((5, 3), (0, 0), (0, 1))]
     assert [text.prompt for text in texts] == ["p5", "p0", "p0"]
     assert log.row_N[rows].tolist() == [24 * outputs, outputs, 2 * outputs]
+
+
+def test_a_dump_turned_into_parquet_has_the_same_groups(tmp_path):
+    log = read(write_parquet(tmp_path / "1.parquet", v1_rows(1, outputs=2)))
+    assert (sizes(log), log.title) == ({4: 6}, "verl V1 rollouts")
+    assert groups_of(log) == groups_of(read(write(tmp_path / "1.jsonl", v1_rows(1, outputs=2))))

@@ -29,6 +29,9 @@ _BLOCK = 1 << 20
 
 DECOMPRESSION_ERRORS = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile)
 
+BROKEN = "broken line"
+"""Reason under which unreadable lines are counted."""
+
 
 @dataclass(frozen=True)
 class LogFile:

@@ -10,7 +10,7 @@ from corpo_rl.errors import DataError, UsageError
 from corpo_rl.records import RolloutLog, Texts
 from corpo_rl.rollouts.columns import REASONS, factorize
 from corpo_rl.rollouts.detect import detect
-from corpo_rl.rollouts.files import Findings, LogFile, find_files, line_blocks
+from corpo_rl.rollouts.files import BROKEN, Findings, LogFile, find_files, line_blocks
 from corpo_rl.rollouts.load import Table, load, step_codes
 from corpo_rl.rollouts.options import ReadOptions
 from corpo_rl.rollouts.plan import Format, Plan, Sample
@@ -43,6 +43,8 @@ def read_with_texts(
 ) -> tuple[RolloutLog, Callable[[Sequence[int]], list[Texts]]]:
     """As `read_rollouts`, and a function that fetches prompt and completion of rows of the log from its files."""
     options = ReadOptions() if options is None else options
+    if options.group_size is not None and options.group_size < 1:
+        raise UsageError(f"--group-size: expected at least 1, got {options.group_size}")
     files, samples = _with_rows(find_files(paths))
     form, kept = detect(samples, options.format)
     left_out = [file.name for place, file in enumerate(files) if place not in set(kept)]
@@ -194,11 +196,7 @@ def _groups(table: Table, plan: Plan, options: ReadOptions) -> tuple[NDArray[np.
     if not plan.group:
         size = options.group_size
         assert size is not None, "a plan names group columns unless the size is given"
-        if len(table) % size:
-            raise DataError(
-                f"{table.files[0].name}: {len(table):,} rows are no whole number of groups of {size}; check "
-                "--group-size, or pass --group-columns"
-            )
+        _check_consecutive(table, size)
         return np.arange(len(table)) // size, f"consecutive rows in pieces of {size} (as told)"
     columns = list(plan.group)
     missing_N = np.zeros(len(table), dtype=np.bool_)
@@ -211,6 +209,24 @@ def _groups(table: Table, plan: Plan, options: ReadOptions) -> tuple[NDArray[np.
         step_N = table.numbers[plan.step].values_N
         columns.insert(0, plan.step)
     return _numbered(step_N, keys), plan.grouped_by or " and ".join(columns)
+
+
+def _check_consecutive(table: Table, size: int) -> None:
+    """Refuse rows that pieces of one size would cut at the wrong places: no group may cross from file to file."""
+    ends_F = np.cumsum(np.bincount(table.file_N, minlength=len(table.files)))
+    for file, start, end in zip(table.files, [0, *ends_F[:-1].tolist()], ends_F.tolist(), strict=True):
+        if (end - start) % size:
+            raise DataError(
+                f"{file.name}: {end - start:,} rows are no whole number of groups of {size}; check --group-size, or "
+                "pass --group-columns"
+            )
+        if end > start and BROKEN in table.findings.dropped:
+            gap_N = np.diff(table.row_N[start:end], prepend=1 if file.kind == "csv" else 0) != 1
+            if gap_N.any():
+                raise DataError(
+                    f"{file.name}:{table.row_N[start + int(gap_N.argmax())] - 1}: a broken line among the rows, so "
+                    "counting them tells no groups; take its group out of the file, or pass --group-columns"
+                )
 
 
 def _numbered(step_N: NDArray[np.float64] | None, keys: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:

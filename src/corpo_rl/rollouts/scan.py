@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from corpo_rl.errors import DataError
 from corpo_rl.rollouts.columns import NO_FIELD, Values, as_list
-from corpo_rl.rollouts.files import Findings, LogFile, line_blocks
+from corpo_rl.rollouts.files import BROKEN, Findings, LogFile, line_blocks
 
 PARQUET_ROWS = 1 << 20
 CSV_ROWS = 10_000
@@ -356,7 +356,7 @@ def parquet_head(file: LogFile, n: int) -> list[dict[str, Any]]:
 
 def _broken(file: LogFile, line: int, why: str, findings: Findings) -> None:
     findings.n_rows += 1
-    findings.drop("broken line")
+    findings.drop(BROKEN)
     findings.problem(f"{file.name}:{line}: {why}")
 
 

@@ -1,5 +1,7 @@
 """Plain tables: CSV, JSON lines or parquet with a column for each thing, under a telling or a told name."""
 
+from collections.abc import Mapping
+
 from corpo_rl.errors import DataError
 from corpo_rl.rollouts.columns import LARGEST
 from corpo_rl.rollouts.options import ReadOptions
@@ -18,7 +20,7 @@ COMPLETIONS = ("completion", "response", "output", "answer")
 def _plan(sample: Sample, options: ReadOptions) -> Plan:
     columns = sample.columns
     check_columns(sample, options)
-    rewards = options.reward_columns or _reward(sample)
+    rewards = named_rewards(sample, options) or _reward(sample)
     prompt = options.prompt_column or _first(PROMPTS, columns)
     step = options.step_column or _first(STEPS, columns)
     group = options.group_columns
@@ -57,6 +59,20 @@ def check_columns(sample: Sample, options: ReadOptions) -> None:
         for name in names:
             if name is not None and name not in sample.columns:
                 raise DataError(f"{sample.name}: no column {name!r} for {option} (columns: {_listed(sample)})")
+
+
+def named_rewards(sample: Sample, options: ReadOptions) -> tuple[str, ...]:
+    """Reward columns as told, by themselves or by the names of their weights; empty when not told.
+
+    Raises:
+        DataError: A weight is for a column that no file has.
+    """
+    if options.reward_columns or not isinstance(options.reward_weights, Mapping):
+        return options.reward_columns
+    for name in options.reward_weights:
+        if name not in sample.columns:
+            raise DataError(f"{sample.name}: no column {name!r} for --reward-weights (columns: {_listed(sample)})")
+    return tuple(options.reward_weights)
 
 
 def reward_weights(rewards: tuple[str, ...], options: ReadOptions) -> dict[str, float]:

@@ -10,20 +10,21 @@ from corpo_rl.rollouts.columns import factorize
 from corpo_rl.rollouts.load import Table, step_codes
 from corpo_rl.rollouts.options import ReadOptions
 from corpo_rl.rollouts.plan import Columns, Format, Plan, Sample
-from corpo_rl.rollouts.table import check_columns, reward_weights
+from corpo_rl.rollouts.table import check_columns, named_rewards, reward_weights
 
 GROUP, SESSION, OUTPUT = "\N{MIDDLE DOT}group", "\N{MIDDLE DOT}session", "\N{MIDDLE DOT}output"
 """Columns made of `uid`; no log has columns of these names."""
 
 
 def _matches(sample: Sample) -> bool:
-    return sample.kind == "json" and {"input", "output", "score"} <= set(sample.columns)
+    """Verl writes JSON lines; a table made of them in another form has the same columns, and the same trap in `uid`."""
+    return {"input", "output", "score"} <= set(sample.columns)
 
 
 def _plan(sample: Sample, options: ReadOptions) -> Plan:
     check_columns(sample, options)
     columns = set(sample.columns)
-    rewards = options.reward_columns or ("score",)
+    rewards = named_rewards(sample, options) or ("score",)
     is_validation = "reward" in columns
     kind = "validation dumps" if is_validation else "V1 rollouts" if "uid" in columns else "legacy rollouts"
     warnings: tuple[str, ...] = ()
