@@ -21,6 +21,10 @@ from corpo_rl.rollouts.texts import read_texts
 _LOOKED_AT = 100_000
 
 
+MADE_HERE = "\N{MIDDLE DOT}"
+"""How the names of columns begin that no log has, but a format makes of others."""
+
+
 def read_rollouts(paths: Iterable[str | os.PathLike[str]], options: ReadOptions | None = None) -> RolloutLog:
     """The rollouts of a run, from files, folders or patterns.
 
@@ -364,10 +368,10 @@ def _through_float32(columns: Sequence[NDArray[np.float64]]) -> bool:
 def _used(plan: Plan) -> dict[str, str]:
     roles = {
         "reward": " + ".join(plan.rewards),
-        "group": ", ".join(name for name in plan.group if name.isprintable()),
+        "group": ", ".join(name for name in plan.group if not name.startswith(MADE_HERE)),
         "step": plan.step,
         "advantage": plan.advantage,
-        "length": plan.length,
+        "length": plan.length if plan.length is None or not plan.length.startswith(MADE_HERE) else None,
         "label": plan.label,
         "prompt": plan.prompt,
         "split": plan.split,

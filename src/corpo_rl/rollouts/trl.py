@@ -204,9 +204,14 @@ def _size(table: Table, plan: Plan, start_R: NDArray[np.intp], length_R: NDArray
             "num_generations as --group-size"
         )
     advantage_N = table.numbers[plan.advantage or ""].values_N
-    for size in (d for d in range(2, commonest) if commonest % d == 0):
-        if _sums_to_zero(advantage_N, start_R[length_R % commonest == 0], length_R[length_R % commonest == 0], size):
+    whole_R = length_R % commonest == 0
+    for size in (d for d in range(2, commonest + 1) if commonest % d == 0):
+        if _sums_to_zero(advantage_N, start_R[whole_R], length_R[whole_R], size):
             return size
+    table.findings.note(
+        f"groups are taken to be the runs of one prompt, {commonest} rows; the logged advantages do not add up to 0 in "
+        "them or in any part of them, as under a floor, so they confirm no size; --group-size says it for sure"
+    )
     return int(commonest)
 
 
