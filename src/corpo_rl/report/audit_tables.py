@@ -332,7 +332,7 @@ def reading(audit: Document) -> Iterator[tuple[str, str]]:
         "steps",
         "none in the log" if steps is None else f"{steps['first']} to {steps['last']}, {count(steps['n'])} of them",
     )
-    yield "rows read", f"{count(log['n_rows'])} in {count(log['n_files'])} files"
+    yield "rows read", f"{count(log['n_rows'])} in {count(log['n_files'])} file{'s' * (log['n_files'] != 1)}"
     yield "rows left out", _listed(log["dropped"]) or "none"
     n = audit["n_unscorable"]
     yield "without a reward", f"{count(n)} rollouts ({_listed(log['unscorable'])})" if n else "none"
