@@ -133,3 +133,16 @@ def test_a_column_of_no_advantages_is_none():
     found = audit_rollouts(rollout_log(rollouts, advantages_N=np.full(len(rollouts), np.nan)), min_correct=FLOOR)
     assert found["advantages_from"] == "recomputed"
     assert statuses(found)["logged_estimator"] == "NOT CHECKED"
+
+
+def test_groups_of_one_tell_no_floor():
+    # verl gives a rollout alone in its group its bare reward as advantage: a baseline of 0 over the reward of -1
+    rollouts = graded(60, seed=10) + [
+        {"group": 1000 + row, "step": 0, "prompt": "p", "reward": -1.0} for row in range(5)
+    ]
+    log = rollout_log(rollouts)
+    advantages = estimate_advantages("dr_grpo", log.rewards_N, log.group_N)
+    advantages[-3:] = -1.0
+    found = audit_rollouts(rollout_log(rollouts, advantages_N=advantages), min_correct=FLOOR)
+    assert found["logged_estimator"]["inferred_floor"] is None
+    assert found["logged_estimator"]["name"] == "dr_grpo"

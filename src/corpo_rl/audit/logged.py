@@ -190,7 +190,7 @@ def _inferred_floor(blocks: Iterable[Block]) -> float | None:
         low_G = np.fmin.reduceat(baseline_N, block.start_G)
         high_G = np.fmax.reduceat(baseline_N, block.start_G)
         with np.errstate(invalid="ignore"):
-            one_value_G = high_G - low_G <= PRECISION * np.maximum(1.0, np.abs(high_G))
+            one_value_G = (size_G > 1) & (high_G - low_G <= PRECISION * np.maximum(1.0, np.abs(high_G)))
             raised_G = one_value_G & (low_G > mean_G + PRECISION * np.maximum(1.0, np.abs(mean_G)))
         found.append(low_G[raised_G])
     floors = np.concatenate(found) if found else np.zeros(0)
