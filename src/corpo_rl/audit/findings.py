@@ -16,8 +16,8 @@ SWITCH = {
     "trl": "CorpoConfig(advantage_estimator='corpo', min_correct=...) with CorpoTrainer in place of GRPOTrainer",
     "verl": "no built-in estimator has a floor: replace the advantages after algorithm.adv_estimator=grpo with "
     "algorithm.norm_adv_by_std_in_grpo=False (A_corpo = A - max(0, min_correct - group mean))",
-    "general": "or let shaping count only once a rollout is correct, return None for what cannot be scored, and widen the "
-    "gap between the best failing and the least passing reward",
+    "general": "or let shaping count only once a rollout is correct, return None for what cannot be scored, and widen "
+    "the gap between the best failing and the least passing reward",
 }
 
 WATCH = {
