@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from corpo_rl.errors import DataError, UsageError
 from corpo_rl.records import RolloutLog, Texts
 from corpo_rl.rollouts.columns import REASONS, factorize
+from corpo_rl.rollouts.copies import copies
 from corpo_rl.rollouts.detect import detect
 from corpo_rl.rollouts.files import BROKEN, Findings, LogFile, find_files, line_blocks
 from corpo_rl.rollouts.load import Table, load, step_codes
@@ -105,6 +106,11 @@ def _refuse_nothing(table: Table) -> None:
 def _log(table: Table, plan: Plan, form: Format, sample: Sample, options: ReadOptions) -> RolloutLog:
     _keep_split(table, plan, options)
     _drop_repeated(table, plan)
+    if not {"duplicate", "repeated under a later step"} & table.findings.dropped.keys():
+        table.findings.warnings += [
+            f"{copy.name} is a copy of {first.name}, so its rollouts count twice; leave one out"
+            for copy, first in copies(table.files)[:3]
+        ]
     group_N, grouped_by = _groups(table, plan, options)
     _refuse_nothing(table)
     rewards_N, why_N = _rewards(table, plan)
