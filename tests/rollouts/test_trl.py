@@ -71,8 +71,8 @@ def test_a_prompt_sampled_twice_in_a_row_is_two_groups(tmp_path):
 
 
 def test_every_prompt_twice_in_a_row_is_told_by_the_advantages(tmp_path):
-    log = read(logged(tmp_path, completions(1, ["a", "a", "b", "b"])))
-    assert sizes(log) == {4: 4}, "runs of 8, whose halves have advantages that add up to 0"
+    log = read(logged(tmp_path, completions(1, ["a", "a", "b", "b", "c", "c"])))
+    assert sizes(log) == {4: 6}, "runs of 8, whose halves have advantages that add up to 0"
     assert read(tmp_path, group_size=8).grouped_by == "consecutive rows of one prompt, 8 each (as told)"
 
 
@@ -276,3 +276,32 @@ def test_texts(tmp_path, chat):
     assert last.prompt == ("user: b" if chat else "b")
     assert last.completion == ("assistant: " if chat else "") + "answer 0.2.7"
     assert first.completion.endswith("answer 0.1.0")
+
+
+def mixed(tmp_path, n_train, n_evaluation, evaluation_size):
+    """What TRL writes when an evaluation runs between two logs: its rows in the same table."""
+    train = completions(1, [f"q{n}" for n in range(n_train)], seed=1)
+    evaluation = completions(1, [f"e{n}" for n in range(n_evaluation)], seed=2, size=evaluation_size)
+    return logged(tmp_path, {name: [*train[name], *evaluation[name]] for name in train})
+
+
+@pytest.mark.parametrize("evaluation_size", [2, 3, 2 * SIZE])
+def test_a_few_evaluation_rows_of_another_group_size_are_left_out(tmp_path, evaluation_size):
+    log = read(mixed(tmp_path, 20, 2, evaluation_size))
+    assert np.bincount(log.group_N).tolist() == [SIZE] * 20
+    assert log.dropped == {"evaluation row or part of a group": 2 * evaluation_size}
+    assert "evaluation rows" in log.warnings[0]
+
+
+@pytest.mark.parametrize("evaluation_size", [2, 2 * SIZE])
+def test_many_rows_in_groups_of_another_size_are_asked_about(tmp_path, evaluation_size):
+    folder = mixed(tmp_path, 4, 6, evaluation_size)
+    with pytest.raises(DataError, match=r"groups have different sizes, as where evaluation rows .* --group-size"):
+        read(folder)
+
+
+def test_one_group_whose_halves_add_up_to_zero_is_one_group(tmp_path):
+    table = completions(1, ["a", "b", "c"])
+    table["graded"] = [1.0, 0.0, 1.0, 0.0] + [0.3] * 8
+    table["advantage"] = advantages(table["graded"])
+    assert np.bincount(read(logged(tmp_path, table)).group_N).tolist() == [SIZE] * 3

@@ -5,7 +5,6 @@ into pieces of one size. A table may repeat the rows of the one before, and may 
 """
 
 import itertools
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -27,6 +26,14 @@ GROUP = "\N{MIDDLE DOT}group"
 OURS = ("corpo_group", "corpo_reward", "corpo_split")
 MOST_CANDIDATES = 6
 PRECISION = 1e-3
+ENOUGH = 3
+"""Runs with advantages from which a size they all confirm is no chance: both halves of [1, 0, 1, 0] add up to 0."""
+
+LARGEST = 1024
+"""Largest group that is looked for."""
+
+MOST_OTHERS = 0.2
+"""Share of the rows that may be in groups of another size: more of them are not taken for evaluation rows."""
 
 
 def _matches(sample: Sample) -> bool:
@@ -157,8 +164,10 @@ def _tell_groups(table: Table, plan: Plan, options: ReadOptions) -> Plan:
     _drop_repeated(table, plan)
     prompt_N = table.keys[plan.prompt or ""].codes_N
     start_R, length_R = _runs(prompt_N, table.file_N)
-    size = options.group_size or _size(table, plan, start_R, length_R)
-    whole_R = length_R % size == 0
+    if options.group_size is not None:
+        size, whole_R = options.group_size, length_R % options.group_size == 0
+    else:
+        size, whole_R = _size(table, plan, start_R, length_R)
     cut_N = np.repeat(~whole_R, length_R)
     if cut_N.any():
         files = sorted({table.files[number].name for number in table.file_N[cut_N].tolist()})
@@ -185,43 +194,64 @@ def _runs(prompt_N: NDArray[np.int64], file_N: NDArray[np.int32]) -> tuple[NDArr
     return start_R, np.diff(np.append(start_R, len(prompt_N)))
 
 
-def _size(table: Table, plan: Plan, start_R: NDArray[np.intp], length_R: NDArray[np.intp]) -> int:
-    """Rollouts of a group.
+def _size(
+    table: Table, plan: Plan, start_R: NDArray[np.intp], length_R: NDArray[np.intp]
+) -> tuple[int, NDArray[np.bool_]]:
+    """Rollouts of a group, and which runs are made of such groups.
 
-    The commonest run is one group, unless prompts came twice in a row everywhere: then a smaller piece has advantages
-    that add up to 0 by themselves.
+    A size is confirmed by a run when the advantages of every piece of that size add up to 0. The size that most rows
+    confirm is the run's; runs that confirm only another are evaluation rows, whose groups may have a size of their own.
+    Without advantages that confirm anything the commonest run is one group.
     """
-    rows_of = Counter(dict.fromkeys(set(length_R.tolist()), 0))
-    for length in length_R.tolist():
-        rows_of[length] += length
-    commonest, _ = max(rows_of.items(), key=lambda item: (item[1], -item[0]))
-    fitting = sum(rows for length, rows in rows_of.items() if length % commonest == 0)
-    where = table.files[0].name
-    if commonest < 2 or fitting < 0.5 * int(length_R.sum()):
-        sizes = ", ".join(f"{length} ({rows:,} rows)" for length, rows in rows_of.most_common(4))
+    advantage_N = np.nan_to_num(table.numbers[plan.advantage or ""].values_N)
+    distinct = np.unique(length_R).tolist()
+    sizes = sorted({size for length in distinct for size in range(2, min(length, LARGEST) + 1) if length % size == 0})
+    confirmed = {size: _confirmed(advantage_N, start_R, length_R, size) for size in sizes}
+    n_rows, where = int(length_R.sum()), table.files[0].name
+    rows_of = {size: int(length_R[confirmed_R].sum()) for size, confirmed_R in confirmed.items()}
+    commonest = max(distinct, key=lambda length: (int(length_R[length_R == length].sum()), -length))
+    varied_R = np.maximum.reduceat(np.abs(advantage_N), start_R) > PRECISION
+    # Of sizes that as many rows confirm the smallest, unless so few runs have advantages that it may be chance.
+    few = int(varied_R.sum()) < ENOUGH
+    size = max(sizes, key=lambda one: (rows_of[one], few and one == commonest, -one), default=1)
+    if size > 1 and varied_R.any() and rows_of[size] >= 0.5 * n_rows:
+        other_R = ~confirmed[size] & np.logical_or.reduce([confirmed[one] for one in sizes])
+        if length_R[other_R].sum() > MOST_OTHERS * n_rows:
+            told = ", ".join(f"{length} ({int(length_R[length_R == length].sum()):,} rows)" for length in distinct[:4])
+            raise DataError(
+                f"{where}: groups cannot be told: runs of one prompt have lengths {told}, and by their advantages "
+                "groups have different sizes, as where evaluation rows are logged beside training's; pass the run's "
+                "num_generations as --group-size"
+            )
+        return size, (length_R % size == 0) & ~other_R
+
+    rows_of_length = {length: int(length_R[length_R == length].sum()) for length in distinct}
+    fitting = sum(rows for length, rows in rows_of_length.items() if length % commonest == 0)
+    if commonest < 2 or fitting < 0.5 * n_rows:
+        usual = sorted(rows_of_length.items(), key=lambda item: -item[1])[:4]
+        told = ", ".join(f"{length} ({rows:,} rows)" for length, rows in usual)
         raise DataError(
-            f"{where}: groups cannot be told: runs of one prompt have lengths {sizes}; pass the run's "
+            f"{where}: groups cannot be told: runs of one prompt have lengths {told}; pass the run's "
             "num_generations as --group-size"
         )
-    advantage_N = table.numbers[plan.advantage or ""].values_N
-    whole_R = length_R % commonest == 0
-    for size in (d for d in range(2, commonest + 1) if commonest % d == 0):
-        if _sums_to_zero(advantage_N, start_R[whole_R], length_R[whole_R], size):
-            return size
     table.findings.note(
-        f"groups are taken to be the runs of one prompt, {commonest} rows; the logged advantages do not add up to 0 in "
-        "them or in any part of them, as under a floor, so they confirm no size; --group-size says it for sure"
+        f"groups are taken to be the runs of one prompt, {commonest} rows; the logged advantages confirm no size, as "
+        "they would by adding up to 0 in each group; --group-size says it for sure"
     )
-    return int(commonest)
+    return commonest, length_R % commonest == 0
 
 
-def _sums_to_zero(
+def _confirmed(
     advantage_N: NDArray[np.float64], start_R: NDArray[np.intp], length_R: NDArray[np.intp], size: int
-) -> bool:
-    rows_N = np.concatenate([np.arange(start, start + length) for start, length in zip(start_R, length_R, strict=True)])
-    pieces = np.nan_to_num(advantage_N[rows_N]).reshape(-1, size)
-    varied = np.abs(pieces).max(axis=1) > PRECISION
-    return bool(varied.any() and (np.abs(pieces.sum(axis=1))[varied] <= PRECISION * size).all())
+) -> NDArray[np.bool_]:
+    """Whether the advantages of every piece of that size add up to 0, for each run. Shape [R]."""
+    confirmed_R = np.zeros(len(length_R), dtype=np.bool_)
+    for length in np.unique(length_R).tolist():
+        if length % size == 0:
+            runs = np.flatnonzero(length_R == length)
+            pieces = advantage_N[start_R[runs, None] + np.arange(length)].reshape(len(runs), -1, size)
+            confirmed_R[runs] = (np.abs(pieces.sum(axis=2)) <= PRECISION * size).all(axis=1)
+    return confirmed_R
 
 
 def _drop_repeated(table: Table, plan: Plan) -> None:
