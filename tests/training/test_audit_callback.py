@@ -7,9 +7,11 @@ import pytest
 import torch
 from trl import RLOOConfig, RLOOTrainer
 
+from corpo_rl.audit.document import audit_rollouts
 from corpo_rl.core.dynamics import floored_group_share, group_class_counts, r_count, reinforced_failure_share
 from corpo_rl.errors import UsageError
 from corpo_rl.policies.mini import build_tokenizer, new_model
+from corpo_rl.rollouts.read import read_rollouts
 from corpo_rl.training.audit_callback import AuditCallback, watch
 
 from .support import (
@@ -105,6 +107,31 @@ def test_figures_are_those_of_core_on_the_rewards_seen(tmp_path, scale_rewards):
         assert found.pop("reinforced_failure_share_grpo") == expected["reinforced_failure_share"]
         assert found == pytest.approx(expected, abs=1e-3 if scale_rewards == "group" else 1e-6)
     assert any(shares), "a failure must be reinforced"
+
+
+@pytest.mark.parametrize("scale_rewards", ["group", "none"])
+def test_the_audit_of_the_log_says_the_same_afterwards(tmp_path, scale_rewards):
+    """Of a plain GRPOTrainer's completions, which hold no group and no total reward."""
+    run = train(
+        tmp_path,
+        reward=graded,
+        trainer=RecordedGRPO,
+        scale_rewards=scale_rewards,
+        gradient_accumulation_steps=4,
+        watched=MIN_CORRECT,
+    )
+    log = read_rollouts([tmp_path / "completions"])
+    document = audit_rollouts(log, min_correct=MIN_CORRECT)
+    assert document["logged_estimator"]["name"] == ("grpo" if scale_rewards == "group" else "dr_grpo")
+    assert document["log"]["group_sizes"] == {str(GROUP_SIZE): document["n_groups"]}
+    curves = document["curves"]
+    for place, step in enumerate(curves["step"]):
+        figures = audited(run, step)
+        for name in ("reinforced_failure_share", "r_count", "floored_group_share", "correct_share", "unscorable"):
+            assert curves[name][place] == figures.get(name), (step, name)
+        for name in ("all_failed_equal", "all_failed_graded", "mixed", "all_correct_graded", "all_correct_equal"):
+            assert curves[f"class_{name}"][place] == figures[f"groups/{name}"], (step, name)
+    assert min(document["n_failed"], document["n_correct"], document["group_classes"]["mixed"]) > 0
 
 
 def test_training_is_the_same_bit_by_bit(tmp_path):
