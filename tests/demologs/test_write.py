@@ -1,10 +1,11 @@
 import json
+from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
 from corpo_rl.demologs.write import DEMO_FORMATS, write_demo_log
-from corpo_rl.errors import UsageError
+from corpo_rl.errors import DataError, UsageError
 
 
 def write(folder, form="jsonl", **options):
@@ -52,3 +53,46 @@ def test_a_format_that_is_not_there(tmp_path):
     with pytest.raises(UsageError, match="format: expected one of trl"):
         write(tmp_path / "log", "pickle")
     assert not (tmp_path / "log").exists()
+
+
+def test_force_deletes_nothing_but_logs(tmp_path):
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    (folder / "thesis.txt").write_text("years")
+    with pytest.raises(UsageError, match=r"--force replaces a folder of logs alone, found .*thesis\.txt"):
+        write_demo_log(folder, scenario="dirty", format="csv", seed=0, n_steps=2, force=True)
+    assert [path.name for path in tmp_path.rglob("*")] == ["mine", "thesis.txt"]
+    assert (folder / "thesis.txt").read_text() == "years"
+
+
+@pytest.mark.parametrize("force", [False, True])
+@pytest.mark.parametrize("kind", ["file", "link", "working folder", "above it", "dot"])
+def test_only_a_folder_is_replaced_and_none_we_stand_in(tmp_path, monkeypatch, kind, force):
+    target, inside = tmp_path / "target", tmp_path / "target" / "inside"
+    if kind == "file":
+        target.write_text("mine")
+    elif kind == "link":
+        (tmp_path / "elsewhere").mkdir()
+        target.symlink_to(tmp_path / "elsewhere")
+    else:
+        inside.mkdir(parents=True)
+        monkeypatch.chdir(inside if kind == "above it" else target)
+    with pytest.raises(UsageError, match="and no folder" if kind in ("file", "link") else "the working folder lies"):
+        write(Path() if kind == "dot" else target, "csv", force=force)
+    assert target.exists()
+    assert len(list(tmp_path.iterdir())) == 1 + (kind == "link"), "no half-written folder is left"
+
+
+def test_what_was_there_is_put_back_when_the_new_one_cannot_be(tmp_path, monkeypatch):
+    first = write(tmp_path / "log")
+    rename = Path.rename
+
+    def fail(path, target):
+        if path.name.startswith(".log.") and not path.name.endswith(".old"):
+            raise PermissionError(13, "Permission denied")
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", fail)
+    with pytest.raises(DataError, match="cannot be written"):
+        write(tmp_path / "log", "csv", force=True)
+    assert [path.name for path in tmp_path.rglob("*")] == ["log", *(path.name for path in first)]

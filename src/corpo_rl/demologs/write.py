@@ -42,31 +42,53 @@ def write_demo_log(
         The files written.
 
     Raises:
-        UsageError: No such scenario or format, a number out of range, or the folder holds something.
+        UsageError: No such scenario or format, a number out of range, or the folder holds something (with `force`:
+            something other than logs).
         DataError: The folder cannot be written.
     """
     if format not in DEMO_FORMATS:
         raise UsageError(f"format: expected one of {', '.join(DEMO_FORMATS)}, got {format!r}")
-    if folder.exists() and not force and (not folder.is_dir() or any(folder.iterdir())):
-        raise UsageError(f"{folder}: is there already; pass --force to replace it")
+    _check_replaceable(folder, force=force)
     run = simulate_run(scenario, seed=seed, n_steps=n_steps)
     contents = TABLE_FORMATS[format](run) if format in TABLE_FORMATS else _lines(run, format, seed)
 
     part = folder.with_name(f".{folder.name}.{uuid.uuid4().hex[:8]}")
+    old = part.with_name(f"{part.name}.old")
     try:
         for name, data in contents.items():
             path = part / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(data)
-        if folder.is_dir():
-            shutil.rmtree(folder)
-        elif folder.exists():
-            folder.unlink()
+        if folder.exists():
+            folder.rename(old)
         part.rename(folder)
     except OSError as error:
+        if old.exists():
+            old.rename(folder)
         shutil.rmtree(part, ignore_errors=True)
         raise DataError(f"{folder}: cannot be written ({error.strerror or error})") from error
+    shutil.rmtree(old, ignore_errors=True)
     return [folder / name for name in sorted(contents)]
+
+
+def _check_replaceable(folder: Path, *, force: bool) -> None:
+    """Refuse to delete what is no log: replacing a folder deletes all that lies in it."""
+    here = Path.cwd()
+    if folder.resolve() in (here, *here.parents):
+        raise UsageError(f"{folder}: the working folder lies there; name a new folder")
+    if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
+        raise UsageError(f"{folder}: is there already and no folder; name a new one")
+    if not folder.exists() or not any(folder.iterdir()):
+        return
+    if not force:
+        raise UsageError(f"{folder}: is there already; pass --force to replace it")
+    for path in sorted(folder.rglob("*")):
+        if path.is_symlink() or not _is_ours(path):
+            raise UsageError(f"{folder}: --force replaces a folder of logs alone, found {path}; name another folder")
+
+
+def _is_ours(path: Path) -> bool:
+    return path.is_dir() or path.suffix in (".csv", ".jsonl", ".parquet")
 
 
 def _lines(run: SimulatedRun, format: str, seed: int) -> Contents:
