@@ -19,7 +19,7 @@ ESTIMATORS = ("grpo", "dr_grpo", "rloo", "static", "corpo", "loo_corpo")
 
 FORMATS = (
     "trl", "verl", "open_instruct", "tinker", "verifiers", "atropos", "nemo_gym", "areal", "ms_swift", "prime_rl",
-    "slime", "group_lists", "table",
+    "nemo_rl", "slime", "group_lists", "table",
 )  # fmt: skip
 """Those of `corpo_rl.rollouts.detect`; a test compares them."""
 

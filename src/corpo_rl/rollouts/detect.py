@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from corpo_rl.errors import DataError, UsageError
-from corpo_rl.rollouts.lines import ATROPOS, GROUP_LISTS, MS_SWIFT, PRIME_RL, SLIME
+from corpo_rl.rollouts.lines import ATROPOS, GROUP_LISTS, MS_SWIFT, NEMO_RL, PRIME_RL, SLIME
 from corpo_rl.rollouts.plan import Format, Sample
 from corpo_rl.rollouts.rows import AREAL, NEMO_GYM, OPEN_INSTRUCT, TINKER, VERIFIERS
 from corpo_rl.rollouts.table import TABLE
@@ -11,8 +11,8 @@ from corpo_rl.rollouts.trl import TRL
 from corpo_rl.rollouts.verl import VERL
 
 FORMATS: tuple[Format, ...] = (
-    TRL, VERL, OPEN_INSTRUCT, TINKER, ATROPOS, NEMO_GYM, AREAL, MS_SWIFT, PRIME_RL, SLIME, VERIFIERS, GROUP_LISTS,
-    TABLE,
+    TRL, VERL, OPEN_INSTRUCT, TINKER, ATROPOS, NEMO_GYM, AREAL, MS_SWIFT, PRIME_RL, NEMO_RL, SLIME, VERIFIERS,
+    GROUP_LISTS, TABLE,
 )  # fmt: skip
 """Every format, the more particular before the more general; a table is what nothing else is."""
 

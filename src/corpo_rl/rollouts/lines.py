@@ -1,7 +1,9 @@
-"""Formats with many rollouts a line: groups of atropos, logs of ms-swift, episodes of prime-rl, lists of rewards."""
+"""Formats whose lines hold lists: atropos, ms-swift, prime-rl, NeMo RL, and lists of rewards as such."""
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from corpo_rl.errors import DataError
@@ -226,6 +228,55 @@ PRIME_RL = Format(
     title="prime-rl episodes",
     matches=lambda sample: sample.kind == "json" and {"traces", "group", "run"} <= set(sample.columns),
     plan=_prime_rl_plan,
+)
+
+
+def _nemo_rl_plan(sample: Sample, options: ReadOptions) -> Plan:
+    if options.group_size is None:
+        raise DataError(
+            f"{sample.name}: NeMo RL logs one rollout a line and not which rollouts answer one prompt; pass "
+            "--group-size with its num_generations_per_prompt where the rollouts of a prompt are consecutive rows"
+        )
+    return Plan(
+        rewards=("reward",),
+        step="step",
+        step_of_path=_step_of_train_data,
+        advantage="advantage" if "advantages" in sample.columns else None,
+        length="length" if "token_loss_mask" in sample.columns else None,
+        texts=(None, "completion"),
+        explode=_explode_nemo_rl,
+        fields=("rewards", "advantages", "token_loss_mask", "content"),
+    )
+
+
+def _explode_nemo_rl(record: dict[str, Any]) -> list[dict[str, Any]]:
+    """A line is a batch of one: every field is a list of one value."""
+    (reward,) = _list(record["rewards"])
+    mask = _at(record.get("token_loss_mask"), 0)
+    return [
+        {
+            "reward": reward,
+            "advantage": _of_tokens(_at(record.get("advantages"), 0)),
+            "length": sum(token == 1 for token in mask) if isinstance(mask, list) else None,
+            "completion": _at(record.get("content"), 0),
+        }
+    ]
+
+
+def _step_of_train_data(path: Path) -> int | None:
+    told = re.match(r"train_data_step(\d{1,17})\.", path.name)
+    return int(told.group(1)) if told else None
+
+
+NEMO_RL = Format(
+    name="nemo_rl",
+    title="NeMo RL training data",
+    matches=lambda sample: (
+        {"rewards", "input_lengths", "idx"} <= set(sample.columns)
+        and _is_list(sample.columns["rewards"])
+        and len(sample.columns["rewards"]) == 1
+    ),
+    plan=_nemo_rl_plan,
 )
 
 

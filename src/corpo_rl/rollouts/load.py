@@ -150,7 +150,7 @@ def load(files: Sequence[LogFile], plan: Plan, options: ReadOptions) -> Table:
 
 def _blocks(file: LogFile, plan: Plan, wanted: Sequence[str], findings: Findings) -> Iterable[ColumnBlock]:
     if plan.explode is not None:
-        yield from scan_exploded(file, wanted, plan.fields, plan.explode, findings)
+        yield from _with_path_step(scan_exploded(file, wanted, plan.fields, plan.explode, findings), file, plan)
         return
     if plan.transform is None:
         yield from _with_path_step(scan(file, wanted, findings), file, plan)
