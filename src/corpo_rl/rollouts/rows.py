@@ -3,8 +3,10 @@
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from corpo_rl.errors import DataError
+from corpo_rl.rollouts.columns import factorize
 from corpo_rl.rollouts.load import Table
 from corpo_rl.rollouts.options import ReadOptions
 from corpo_rl.rollouts.plan import Columns, Format, Plan, Sample
@@ -24,15 +26,15 @@ def _open_instruct_plan(sample: Sample, options: ReadOptions) -> Plan:
     return Plan(
         rewards=rewards,
         weights=reward_weights(rewards, options),
-        group=("prompt_idx",),
+        group=options.group_columns or ("prompt_idx",),
         step="step",
-        step_in_group=True,
+        step_in_group=not options.group_columns,
         advantage="advantage" if "advantage" in sample.columns else None,
         length=LENGTH if "response_tokens" in sample.columns else None,
         label=options.correct_column,
         row_key=("step", "sample_idx"),
         fields=_fields(sample, *rewards, "step", "sample_idx", "prompt_idx", "advantage", "response_tokens",
-                       options.correct_column),
+                       options.correct_column, *options.group_columns),
         transform=_count_response_tokens,
     )  # fmt: skip
 
@@ -57,18 +59,17 @@ def _tinker_plan(sample: Sample, options: ReadOptions) -> Plan:
     return Plan(
         rewards=rewards,
         weights=reward_weights(rewards, options),
-        group=("group_idx",),
+        group=options.group_columns or ("group_idx",),
         step="iteration",
-        step_in_group=True,
+        step_in_group=not options.group_columns,
         length=LENGTH if "steps" in sample.columns else None,
         label=options.correct_column,
         split="split" if "split" in sample.columns else None,
         row_key=("iteration", "group_idx", "traj_idx"),
-        fields=_fields(
-            sample, *rewards, "iteration", "group_idx", "traj_idx", "split", "steps", options.correct_column
-        ),
+        fields=_fields(sample, *rewards, "iteration", "group_idx", "traj_idx", "split", "steps",
+                       options.correct_column, *options.group_columns),
         transform=_count_action_tokens,
-    )
+    )  # fmt: skip
 
 
 def _count_action_tokens(columns: Columns) -> Columns:
@@ -167,21 +168,22 @@ NEMO_GYM = Format(
 def _areal_plan(sample: Sample, options: ReadOptions) -> Plan:
     check_columns(sample, options)
     rewards = options.reward_columns or ("reward",)
+    prompt = ("prompt",) if "prompt" in sample.columns else ()
     return Plan(
         rewards=rewards,
         weights=reward_weights(rewards, options),
-        group=("task_id",),
+        group=options.group_columns or ("task_id",),
         step="tail_version",
-        step_in_group=True,
+        step_in_group=not options.group_columns,
         length=LENGTH,
         label=options.correct_column,
-        prompt="prompt" if "prompt" in sample.columns else None,
-        row_key=("task_id", "sample_idx", "tail_version"),
+        prompt=prompt[0] if prompt else None,
+        row_key=("task_id", "sample_idx", "tail_version", *prompt),
         texts=("prompt", "completion"),
         fields=_fields(sample, *rewards, "task_id", "sample_idx", "tail_version", "seqlen", "prompt_len", "prompt",
-                       options.correct_column),
+                       options.correct_column, *options.group_columns),
         transform=_subtract_prompt,
-        prepare=_without_evaluation,
+        prepare=_tasks_of_one_meaning,
     )  # fmt: skip
 
 
@@ -197,11 +199,66 @@ def _subtract_prompt(columns: Columns) -> Columns:
     }
 
 
-def _without_evaluation(table: Table, plan: Plan, options: ReadOptions) -> Plan:
-    """AReaL dumps evaluations beside the training rollouts, in a folder of another name."""
+def _tasks_of_one_meaning(table: Table, plan: Plan, options: ReadOptions) -> Plan:
+    """Drop evaluations, which lie in a folder of another name; refuse tasks whose number does not tell their group."""
     evaluation = np.array(["eval-rollout" in file.path.parts for file in table.files])
     table.drop(evaluation[table.file_N], "evaluation row")
+    if not options.group_columns and len(table):
+        _check_counted_once(table, plan)
+        _check_of_one_version(table)
     return plan
+
+
+def _check_counted_once(table: Table, plan: Plan) -> None:
+    """Every rollout process counts its tasks from 0, and all of them write into one folder."""
+    if plan.prompt is None:
+        return
+    sample_N, n_samples = _numbered(table, "task_id", "sample_idx", "tail_version")
+    prompt_N = table.keys[plan.prompt].codes_N
+    first_S = _first_of_each(sample_N, n_samples)
+    other_N = prompt_N != prompt_N[first_S[sample_N]]
+    if other_N.any():
+        row = int(other_N.argmax())
+        raise DataError(
+            f"{table.where(row)}: this sample of its task has another prompt than in "
+            f"{table.where(int(first_S[sample_N[row]]))}, as where several processes count their tasks from 0; pass "
+            "--group-columns task_id,prompt"
+        )
+
+
+def _check_of_one_version(table: Table) -> None:
+    """Rollouts of a group may end under different weights, and then lie in the folders of different versions.
+
+    Not so where the same samples come again: a run that was started again counts its tasks from 0 once more.
+    """
+    task_N, n_tasks = _numbered(table, "task_id")
+    n_of = [
+        np.bincount(task_N[_first_of_each(*_numbered(table, "task_id", *names))], minlength=n_tasks)
+        for names in (["tail_version"], ["sample_idx"], ["sample_idx", "tail_version"])
+    ]
+    split_T = (n_of[0] > 1) & (n_of[1] == n_of[2])
+    if split_T.any():
+        row = int(np.flatnonzero(split_T[task_N])[0])
+        raise DataError(
+            f"{table.where(row)}: samples of this task lie under several versions of the weights, as those of "
+            f"{int(split_T.sum()):,} of {n_tasks:,} tasks, so the version does not tell groups; pass --group-columns "
+            "task_id, or task_id,prompt"
+        )
+
+
+def _numbered(table: Table, *names: str) -> tuple[NDArray[np.int64], int]:
+    """A number for each different row of those keys, and how many there are."""
+    number_N = np.zeros(len(table), dtype=np.int64)
+    for name in names:
+        codes_N = table.keys[name].codes_N
+        number_N, _ = factorize(number_N * (int(codes_N.max()) + 2) + codes_N + 1)
+    return number_N, int(number_N.max()) + 1
+
+
+def _first_of_each(number_N: NDArray[np.int64], n: int) -> NDArray[np.int64]:
+    first = np.full(n, len(number_N), dtype=np.int64)
+    np.minimum.at(first, number_N, np.arange(len(number_N)))
+    return first
 
 
 AREAL = Format(
