@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from corpo_rl.rollouts.columns import factorize
-from corpo_rl.rollouts.load import step_codes
-from corpo_rl.rollouts.read import _first_rows, _numbered
+from corpo_rl.rollouts.load import first_rows, step_codes
+from corpo_rl.rollouts.read import _numbered
 
 
 def by_dict(keys):
@@ -34,7 +34,7 @@ def test_groups_of_several_keys(with_step):
     groups = _numbered(step, [one, other])
     expected, keys = by_dict(zip(steps, one.tolist(), other.tolist(), strict=True))
     assert groups.tolist() == expected
-    assert _first_rows(groups).tolist() == [expected.index(number) for number in range(len(keys))]
+    assert first_rows(groups).tolist() == [expected.index(number) for number in range(len(keys))]
 
 
 @pytest.mark.parametrize("values", [[3.0, 1.0, 3.0, np.nan], [0.5, 0.25, 0.5, np.nan], [1e300, -1e300, 1e300, np.nan]])

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from corpo_rl.core.groups import Groups
 from corpo_rl.core.rounding import FLOAT32_ROUNDING, ROUNDING, SMALLEST, as_decimals
 from corpo_rl.errors import DataError
 from corpo_rl.records import RolloutLog
@@ -44,6 +45,11 @@ class Block:
     def n_groups(self) -> int:
         """G."""
         return len(self.start_G)
+
+    @property
+    def groups(self) -> Groups:
+        """The groups as core takes them."""
+        return Groups(index_N=self.group_N, size_G=np.diff(np.append(self.start_G, len(self.rewards_N))))
 
     def of_groups(self, values_N: NDArray[np.float64], how: np.ufunc) -> NDArray[np.float64]:
         """`np.add`, `np.maximum`, ... over the rows of each group. Shape [G]."""

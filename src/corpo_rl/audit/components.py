@@ -7,8 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpo_rl.audit.blocks import Block
-from corpo_rl.audit.tally import FAILED, Judge, Scored
-from corpo_rl.core.groups import Groups
+from corpo_rl.audit.tally import FAILED, Scored
 from corpo_rl.core.rounding import as_decimals
 from corpo_rl.records import RolloutLog
 
@@ -41,11 +40,10 @@ class Components:
         self.lift_C, self.std_sum_2C = np.zeros(n), np.zeros((2, n))
         self.n_groups_2 = np.zeros(2, dtype=np.int64)
 
-    def add(self, log: RolloutLog, block: Block, headline: Scored, judge: Judge) -> None:
+    def add(self, log: RolloutLog, block: Block, headline: Scored, verdict_N: NDArray[np.intp]) -> None:
         """Take a block in. A component that is missing adds nothing to the total, as in TRL."""
         scorable_N = ~np.isnan(block.rewards_N)
-        size_G = np.diff(np.append(block.start_G, len(block.rewards_N)))
-        groups = Groups(index_N=block.group_N, size_G=size_G)
+        groups = block.groups
         parts_CN = []
         for name, weight in zip(self.names, self.weights_C, strict=True):
             part_N = log.components[name][block.rows_N]
@@ -53,7 +51,6 @@ class Components:
             parts_CN.append(np.where(scorable_N, weight * np.nan_to_num(part_N), np.nan))
         centred_CN = np.stack([part_N - groups.per_rollout(groups.mean(part_N)) for part_N in parts_CN])
 
-        verdict_N = judge.verdicts(block)
         reinforced_N = (verdict_N == FAILED) & (headline.sign_N > 0)
         without_CN = centred_CN.sum(axis=0) - centred_CN
         self.n_decisive_C += (reinforced_N & (without_CN <= block.rounding_N)).sum(axis=1)

@@ -57,10 +57,8 @@ class _Counted:
     is_grid: bool
     ordering: Ordering | None
     components: Components | None
-    strongest: Sequence[int]
-    """Groups with the most strongly reinforced failures."""
-    pushed: Sequence[tuple[float, int]]
-    """The same with the advantages of these failures."""
+    strongest: Sequence[tuple[float, int]]
+    """Largest advantages of failures, and the groups they are in."""
 
 
 def audit_rollouts(
@@ -127,7 +125,14 @@ def audit_rollouts(
         "logged_estimator": _logged(found, claimed),
         "threshold": _threshold(counted, judge),
         "components": [] if counted.components is None else counted.components.rows(),
-        "examples": examples(log, layout, counted.strongest, headline=headline, judge=judge, read_texts=read_texts),
+        "examples": examples(
+            log,
+            layout,
+            [group for _, group in counted.strongest],
+            headline=headline,
+            judge=judge,
+            read_texts=read_texts,
+        ),
     }
     document["findings"] = findings(document, log)
     return document
@@ -160,23 +165,22 @@ def _count(
 
     def tallies() -> Iterator[Tally]:
         for block in blocks(log, layout, weight_G=weight_G):
-            scored = headline(block)
-            tally = tally_block(block, scored, judge)
+            scored, verdict_N = headline(block), judge.verdicts(block)
+            tally = tally_block(block, scored, verdict_N)
             for name, counterfactual in counterfactuals.items():
                 other = recomputed(block, name, judge.min_correct)
-                add_counterfactual(counterfactual, block, other, scored, judge)
+                add_counterfactual(counterfactual, block, other, scored, verdict_N)
             table.add(block, scored, tally.mean_G)
             if ordering is not None:
                 ordering.add(block, judge.min_correct)
             if components is not None:
-                components.add(log, block, scored, judge)
+                components.add(log, block, scored, verdict_N)
             if judge.known:
-                strongest.add(block, scored, judge)
+                strongest.add(block, scored, verdict_N)
             yield tally
 
     tally = joined(tallies())
-    groups = [group for _, group in strongest.found]
-    return _Counted(tally, counterfactuals, table, levels.too_many, ordering, components, groups, strongest.found)
+    return _Counted(tally, counterfactuals, table, levels.too_many, ordering, components, strongest.found)
 
 
 def _count_patterns(patterns: Patterns, judge: Judge, headline: Callable[[Block], Scored]) -> _Counted:
@@ -186,7 +190,7 @@ def _count_patterns(patterns: Patterns, judge: Judge, headline: Callable[[Block]
     return replace(
         counted,
         tally=replace(counted.tally, weight_G=patterns.weight_P, pattern_G=patterns.pattern_G),
-        strongest=strongest_groups(counted.pushed, patterns.pattern_G, N_EXAMPLES),
+        strongest=strongest_groups(counted.strongest, patterns.pattern_G, N_EXAMPLES),
     )
 
 
@@ -199,7 +203,7 @@ def _headline(log: RolloutLog, counted: _Counted, judge: Judge) -> dict[str, Any
     down, up = tally.total(tally.signed_mass_G2).tolist()
     return {
         "n_rollouts": len(log.rewards_N),
-        "n_groups": int(tally.total(np.ones(len(tally.size_G), dtype=np.int64))),
+        "n_groups": tally.n_groups,
         "n_prompts": None if log.prompt_G is None else int(log.prompt_G.max()) + 1,
         "n_unscorable": len(log.rewards_N) - n_scorable,
         "min_correct": judge.min_correct,

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from corpo_rl.audit.blocks import Block, Layout, blocks, subset
 from corpo_rl.audit.tally import CORRECT, FAILED, UNKNOWN, Judge, Scored
@@ -26,9 +27,9 @@ class Strongest:
     found: list[tuple[float, int]] = field(default_factory=list)
     """Largest advantage of a failure, and the group: by falling advantage, then in the log's order."""
 
-    def add(self, block: Block, headline: Scored, judge: Judge) -> None:
+    def add(self, block: Block, headline: Scored, verdict_N: NDArray[np.intp]) -> None:
         """Take a block in."""
-        pushed_N = np.where((judge.verdicts(block) == FAILED) & (headline.sign_N > 0), headline.advantages_N, -np.inf)
+        pushed_N = np.where((verdict_N == FAILED) & (headline.sign_N > 0), headline.advantages_N, -np.inf)
         best_G = np.round(np.maximum.reduceat(pushed_N, block.start_G), 9)  # equal ones must not differ by rounding
         least = self.found[-1][0] if len(self.found) == N_EXAMPLES else -np.inf
         hopeful = np.flatnonzero(best_G > least)

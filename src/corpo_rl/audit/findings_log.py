@@ -12,7 +12,7 @@ from corpo_rl.records import RolloutLog
 def log_findings(document: Document, log: RolloutLog) -> Iterator[dict[str, Any]]:
     """Every finding of this kind, in report order."""
     yield from _logged(document)
-    yield from _size_of_logged(document, log)
+    yield from _missing_advantages(document, log)
     yield from _ordering(document)
     yield from _components(document, log)
     yield from _lengths(document)
@@ -83,7 +83,7 @@ def _logged(document: Document) -> Iterator[dict[str, Any]]:
         )
 
 
-def _size_of_logged(document: Document, log: RolloutLog) -> Iterator[dict[str, Any]]:
+def _missing_advantages(document: Document, log: RolloutLog) -> Iterator[dict[str, Any]]:
     if log.advantages_N is None or document["n_without_advantage"] == 0:
         return
     n = document["n_without_advantage"]

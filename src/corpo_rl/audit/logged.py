@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 
 from corpo_rl.audit.blocks import Block
 from corpo_rl.core.advantages import FLOORED_ESTIMATORS, STD_EPSILON, THRESHOLD_ESTIMATORS, estimate_advantages
-from corpo_rl.core.groups import Groups
 
 PRECISION = 1e-4
 """A logged advantage is reproduced when it differs by at most this, times its size where that is over 1."""
@@ -130,8 +129,7 @@ def _candidate(
 
 
 def _std_variant(name: str, block: Block) -> NDArray[np.float64]:
-    size_G = np.diff(np.append(block.start_G, len(block.rewards_N)))
-    groups = Groups(index_N=block.group_N, size_G=size_G)
+    groups = block.groups
     centred_N = estimate_advantages("dr_grpo", block.rewards_N, block.group_N, unscorable="exclude")
     std_G = groups.std(block.rewards_N)
     epsilon = VERL_EPSILON
@@ -184,13 +182,13 @@ def _inferred_floor(blocks: Iterable[Block]) -> float | None:
     found: list[NDArray[np.float64]] = []
     for block in blocks:
         assert block.advantages_N is not None, "asked only of logs with advantages"
-        size_G = np.diff(np.append(block.start_G, len(block.rewards_N)))
+        groups = block.groups
         baseline_N = block.rewards_N - block.advantages_N
-        mean_G = Groups(index_N=block.group_N, size_G=size_G).mean(block.rewards_N)
+        mean_G = groups.mean(block.rewards_N)
         low_G = np.fmin.reduceat(baseline_N, block.start_G)
         high_G = np.fmax.reduceat(baseline_N, block.start_G)
         with np.errstate(invalid="ignore"):
-            one_value_G = (size_G > 1) & (high_G - low_G <= PRECISION * np.maximum(1.0, np.abs(high_G)))
+            one_value_G = (groups.size_G > 1) & (high_G - low_G <= PRECISION * np.maximum(1.0, np.abs(high_G)))
             raised_G = one_value_G & (low_G > mean_G + PRECISION * np.maximum(1.0, np.abs(mean_G)))
         found.append(low_G[raised_G])
     floors = np.concatenate(found) if found else np.zeros(0)

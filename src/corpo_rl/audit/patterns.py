@@ -65,12 +65,16 @@ def _numbered(hash_G: NDArray[np.uint64]) -> tuple[NDArray[np.intp], int]:
     return rank_P[number_G], len(distinct)
 
 
-def strongest_groups(candidates: Sequence[tuple[float, int]], pattern_G: NDArray[np.intp], n: int) -> list[int]:
-    """Groups of the strongest patterns, (advantage, pattern) each: by falling advantage, then in the log's order."""
-    found: list[tuple[float, int]] = []
-    for advantage, pattern in candidates:
-        found += [(-advantage, group) for group in np.flatnonzero(pattern_G == pattern)[:n].tolist()]
-    return [group for _, group in sorted(found)[:n]]
+def strongest_groups(
+    candidates: Sequence[tuple[float, int]], pattern_G: NDArray[np.intp], n: int
+) -> list[tuple[float, int]]:
+    """From the strongest patterns to the strongest groups: by falling advantage, then in the log's order."""
+    found = [
+        (advantage, group)
+        for advantage, pattern in candidates
+        for group in np.flatnonzero(pattern_G == pattern)[:n].tolist()
+    ]
+    return sorted(found, key=lambda one: (-one[0], one[1]))[:n]
 
 
 def _hashes(rewards_N: NDArray[np.float64], bounds: NDArray[np.intp]) -> NDArray[np.uint64]:

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from corpo_rl.audit.blocks import Block, weighted_counts
 from corpo_rl.core.advantages import ESTIMATORS, THRESHOLD_ESTIMATORS, estimate_advantages
 from corpo_rl.core.dynamics import GROUP_CLASSES
-from corpo_rl.core.groups import Groups
 from corpo_rl.core.rounding import ROUNDING, SMALLEST
 
 FAILED, CORRECT, UNKNOWN = 0, 1, 2
@@ -94,6 +93,11 @@ class Tally:
         """Sum over the groups of the whole log. Shape [C] of [G, C], or a number of [G]."""
         return values_G.sum(axis=0) if self.weight_G is None else self.weight_G @ values_G
 
+    @property
+    def n_groups(self) -> int:
+        """Groups of the whole log."""
+        return len(self.size_G if self.pattern_G is None else self.pattern_G)
+
     def spread(self, values_G: NDArray[Any]) -> NDArray[Any]:
         """The value of each group of the whole log. Shape [all G]."""
         return values_G if self.pattern_G is None else values_G.take(self.pattern_G)
@@ -173,11 +177,10 @@ def cells(verdict_N: NDArray[np.intp], sign_N: NDArray[np.float64]) -> NDArray[n
     return np.where(unknown_N, N_CODES - 1, verdict_N * 3 + np.nan_to_num(sign_N).astype(np.intp) + 1)
 
 
-def tally_block(block: Block, scored: Scored, judge: Judge) -> Tally:
-    """Count one block."""
+def tally_block(block: Block, scored: Scored, verdict_N: NDArray[np.intp]) -> Tally:
+    """Count one block, given the verdict on each of its rollouts."""
     rewards_N, sign_N = block.rewards_N, scored.sign_N
     scorable_N = ~np.isnan(rewards_N)
-    verdict_N = judge.verdicts(block)
     cell_N = cells(verdict_N, sign_N)
     push_N = np.where(scorable_N & ~np.isnan(sign_N), np.nan_to_num(sign_N).astype(np.intp) + 1, 3)
     mass_N = np.abs(scored.advantages_N)
@@ -186,7 +189,7 @@ def tally_block(block: Block, scored: Scored, judge: Judge) -> Tally:
     signed_G4 = block.sums(push_N, mass_N, 4)
     n_verdicts_G3 = block.codes(verdict_N, 3)
     scorable_G = block.codes(scorable_N.astype(np.intp), 2)[:, 1]
-    size_G = np.diff(np.append(block.start_G, len(rewards_N)))
+    groups = block.groups
     equal_G = (spreads(block) <= block.rounding_N[block.start_G]) & (scorable_G > 0)
 
     token_C = token_2 = None
@@ -205,11 +208,11 @@ def tally_block(block: Block, scored: Scored, judge: Judge) -> Tally:
         token_mass_C=token_C,
         token_signs_2=token_2,
         reward_G=block.of_groups(np.where(scorable_N, rewards_N, 0.0), np.add),
-        mean_G=Groups(index_N=block.group_N, size_G=size_G).mean(rewards_N),
+        mean_G=groups.mean(rewards_N),
         class_G=_classes(n_verdicts_G3[:, FAILED] > 0, n_verdicts_G3[:, CORRECT] > 0, equal_G),
         equal_G=equal_G & (scorable_G > 1),
         scorable_G=scorable_G,
-        size_G=size_G,
+        size_G=groups.size_G,
         n_without_advantage=int(np.count_nonzero(np.isnan(sign_N) & scorable_N)),
         n_without_length=n_without_length,
     )
@@ -250,9 +253,11 @@ def estimators_known(min_correct: float | None) -> tuple[str, ...]:
     return tuple(name for name in ESTIMATORS if min_correct is not None or name not in THRESHOLD_ESTIMATORS)
 
 
-def add_counterfactual(total: Counterfactual, block: Block, scored: Scored, headline: Scored, judge: Judge) -> None:
+def add_counterfactual(
+    total: Counterfactual, block: Block, scored: Scored, headline: Scored, verdict_N: NDArray[np.intp]
+) -> None:
     """Add one block under another estimator to its totals."""
-    verdict_N, sign_N = judge.verdicts(block), scored.sign_N
+    sign_N = scored.sign_N
     scorable_N = ~np.isnan(block.rewards_N)
     push_N = np.where(scorable_N, sign_N.astype(np.intp) + 1, 3)
     cells_GC = block.codes(verdict_N * 4 + push_N, 12)

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from corpo_rl.cli.auditing import audited, command_line, reading_options, write_out
+from corpo_rl.cli.auditing import audited, command_line, output_options, reading_options, write_out
 from corpo_rl.errors import CorpoError, DataError, UsageError
 
 STATUSES = {"warn": ("WARN",), "note": ("WARN", "NOTE"), "not-checked": ("NOT CHECKED",)}
@@ -32,16 +32,7 @@ class _Audit(click.Command):
 @click.command(cls=_Audit)
 @click.argument("logs", nargs=-1, required=True, type=click.Path(path_type=Path))
 @reading_options
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "md", "json", "html"]),
-    default="text",
-    show_default=True,
-    help="Form of the report.",
-)
-@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="Write it to this file.")
-@click.option("--force", is_flag=True, help="Replace the file of --out.")
+@output_options
 @click.option("--no-text", is_flag=True, help="Show no prompt and no completion.")
 @click.option(
     "--fail-on",
@@ -97,16 +88,7 @@ def audit(
 @click.argument("a", type=click.Path(path_type=Path, exists=True))
 @click.argument("b", type=click.Path(path_type=Path, exists=True))
 @reading_options
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "md", "json", "html"]),
-    default="text",
-    show_default=True,
-    help="Form of the report.",
-)
-@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="Write it to this file.")
-@click.option("--force", is_flag=True, help="Replace the file of --out.")
+@output_options
 def diff(a: Path, b: Path, form: str, out: Path | None, force: bool, **options: Any) -> None:
     """Compare the audits of two runs.
 

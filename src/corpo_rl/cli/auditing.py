@@ -65,9 +65,30 @@ _READING = (
 )
 
 
+_OUTPUT = (
+    click.option(
+        "--format",
+        "form",
+        type=click.Choice(["text", "md", "json", "html"]),
+        default="text",
+        show_default=True,
+        help="Form of the report.",
+    ),
+    click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="Write it to this file."),
+    click.option("--force", is_flag=True, help="Replace the file of --out."),
+)
+
+
 def reading_options(command: _Command) -> _Command:
     """Add the options that say how a log is read and judged."""
     for option in reversed(_READING):
+        command = option(command)
+    return command
+
+
+def output_options(command: _Command) -> _Command:
+    """Add the options that say in which form a report is written, and where."""
+    for option in reversed(_OUTPUT):
         command = option(command)
     return command
 

@@ -20,9 +20,9 @@ Contents = Mapping[str, bytes]
 def trl(run: SimulatedRun, *, chat: bool = False) -> Contents:
     """`completions_{step:05d}.parquet` as TRL writes them with log_completions=True.
 
-    In a dirty run two groups come once more under the next step, as reused generations do, and the file of a step half
-    way holds the evaluation's rows instead of training's, as TRL's shared buffer has it. A broken reward is null: a
-    parquet column of numbers holds no text.
+    In a dirty run the last batch comes once more under the next step, as reused generations do, and the file of a step
+    half way holds the evaluation's rows instead of training's, as TRL's shared buffer has it. A broken reward is null:
+    a parquet column of numbers holds no text.
     """
     files: dict[str, bytes] = {}
     evaluation = run.evaluation

@@ -1,7 +1,7 @@
 """Formats whose lines hold lists: atropos, ms-swift, prime-rl, NeMo RL, and lists of rewards as such."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,12 +10,11 @@ from corpo_rl.errors import DataError
 from corpo_rl.rollouts.columns import factorize
 from corpo_rl.rollouts.load import Keys, Table
 from corpo_rl.rollouts.options import ReadOptions
-from corpo_rl.rollouts.plan import Format, Plan, Sample
+from corpo_rl.rollouts.plan import MADE_HERE, Format, Plan, Sample
 from corpo_rl.rollouts.table import check_columns
 from corpo_rl.rollouts.trl import completions_plan
 
-LINE = "\N{MIDDLE DOT}line"
-"""Key column made here; no log has a column of that name."""
+LINE = f"{MADE_HERE}line"
 
 UNMASKED = -100
 """Mask of a token that is not trained on, in atropos groups."""
@@ -190,11 +189,8 @@ def _weighted(rewards: Any) -> float | None:
     """Weighted sum of a trace's rewards; None when one could not be given, or there is none."""
     if not isinstance(rewards, Mapping) or not rewards or any(one is None for one in rewards.values()):
         return None
-    return _sum(one["score"] * one.get("weight", 1.0) if isinstance(one, Mapping) else one for one in rewards.values())
-
-
-def _sum(values: Iterable[Any]) -> float:
-    return float(sum(values))
+    scores = (one["score"] * one.get("weight", 1.0) if isinstance(one, Mapping) else one for one in rewards.values())
+    return float(sum(scores))
 
 
 def _prime_rl_plan(sample: Sample, options: ReadOptions) -> Plan:

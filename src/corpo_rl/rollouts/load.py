@@ -71,6 +71,14 @@ class Table:
         """Path and line of a row, with a colon between them."""
         return f"{self.files[self.file_N[row]].name}:{self.row_N[row]}"
 
+    def numbered(self, *names: str) -> NDArray[np.int64]:
+        """A number for each different row of these keys, from 0, in order of first appearance. Shape [N]."""
+        number_N = np.zeros(len(self), dtype=np.int64)
+        for name in names:
+            codes_N = self.keys[name].codes_N
+            number_N, _ = factorize(number_N * (int(codes_N.max(initial=0)) + 2) + codes_N + 1)
+        return number_N
+
     def check_one_run(self) -> None:
         """Refuse files of one name in several folders, where a run writes a file for each step: those are several runs.
 
@@ -85,6 +93,15 @@ class Table:
                     f"{file.name}: {other.name} is the same step, so these are two runs; name the folder of one, or "
                     "compare them with: corpo-rl audit diff"
                 )
+
+
+def first_rows(group_N: NDArray[np.int64]) -> NDArray[np.int64]:
+    """First row of each group, given the group of each row, 0 to G-1. Shape [G]."""
+    start_R = np.flatnonzero(np.concatenate([[True], group_N[1:] != group_N[:-1]]))
+    group_R = group_N[start_R]
+    first_G = np.empty(int(group_R.max()) + 1, dtype=np.int64)
+    first_G[group_R[::-1]] = start_R[::-1]  # of several writes to a place the last one stays
+    return first_G
 
 
 def step_codes(values_N: NDArray[np.float64]) -> NDArray[np.int64]:

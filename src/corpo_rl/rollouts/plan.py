@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 Columns = dict[str, list[Any]]
 
+MADE_HERE = "\N{MIDDLE DOT}"
+"""How the names of columns begin that no log has, but a format makes of others."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Sample:

@@ -12,18 +12,15 @@ from corpo_rl.rollouts.columns import REASONS, factorize
 from corpo_rl.rollouts.copies import copies
 from corpo_rl.rollouts.detect import detect
 from corpo_rl.rollouts.files import BROKEN, Findings, LogFile, find_files, line_blocks
-from corpo_rl.rollouts.load import Table, load, step_codes
+from corpo_rl.rollouts.load import Table, first_rows, load, step_codes
 from corpo_rl.rollouts.options import ReadOptions
-from corpo_rl.rollouts.plan import Format, Plan, Sample
+from corpo_rl.rollouts.plan import MADE_HERE, Format, Plan, Sample
 from corpo_rl.rollouts.sample import merged, sample_file
 from corpo_rl.rollouts.sizes import size_warnings
 from corpo_rl.rollouts.texts import read_texts
 
 _LOOKED_AT = 100_000
-
-
-MADE_HERE = "\N{MIDDLE DOT}"
-"""How the names of columns begin that no log has, but a format makes of others."""
+"""Rewards of each column that are looked at for fractions which float32 does not hold."""
 
 
 def read_rollouts(paths: Iterable[str | os.PathLike[str]], options: ReadOptions | None = None) -> RolloutLog:
@@ -120,7 +117,7 @@ def _log(table: Table, plan: Plan, form: Format, sample: Sample, options: ReadOp
         if code and count
     }
     _tell_unscorable(table, plan, why_N, options)
-    first_G = _first_rows(group_N)
+    first_G = first_rows(group_N)
     step_G = _steps(table, plan, first_G)
     prompt_G = _prompts(table, plan, group_N, first_G)
     table.findings.warnings += size_warnings(np.bincount(group_N))
@@ -149,7 +146,7 @@ def _log(table: Table, plan: Plan, form: Format, sample: Sample, options: ReadOp
         label_column=plan.label or "",
         components=components,
         weights={name: float(plan.weights.get(name, 1.0)) for name in plan.rewards},
-        float32=_through_float32([*(table.numbers[name].values_N for name in plan.rewards)]),
+        float32=_through_float32([table.numbers[name].values_N for name in plan.rewards]),
         n_rows=table.findings.n_rows,
         dropped=dict(table.findings.dropped),
         unscorable=unscorable,
@@ -161,15 +158,6 @@ def _log(table: Table, plan: Plan, form: Format, sample: Sample, options: ReadOp
         warnings=tuple(table.findings.warnings),
         notes=tuple(table.findings.notes),
     )
-
-
-def _first_rows(group_N: NDArray[np.int64]) -> NDArray[np.int64]:
-    """First row of each group. Shape [G]."""
-    start_R = np.flatnonzero(np.concatenate([[True], group_N[1:] != group_N[:-1]]))
-    group_R = group_N[start_R]
-    first_G = np.empty(int(group_R.max()) + 1, dtype=np.int64)
-    first_G[group_R[::-1]] = start_R[::-1]  # of several writes to a place the last one stays
-    return first_G
 
 
 def _keep_split(table: Table, plan: Plan, options: ReadOptions) -> None:
@@ -191,14 +179,9 @@ def _drop_repeated(table: Table, plan: Plan) -> None:
     """Keep the first of the rows with one and the same key; rows without a key are kept."""
     if not plan.row_key or not len(table):
         return
-    key_N, known_N = np.zeros(len(table), dtype=np.int64), np.ones(len(table), dtype=np.bool_)
-    for name in plan.row_key:
-        codes_N = table.keys[name].codes_N
-        known_N &= codes_N >= 0
-        key_N, _ = factorize(key_N * (int(codes_N.max(initial=0)) + 2) + codes_N + 1)
-    first_K = np.full(int(key_N.max()) + 1, len(table), dtype=np.int64)
-    np.minimum.at(first_K, key_N, np.arange(len(table)))
-    table.drop(known_N & (first_K[key_N] != np.arange(len(table))), "duplicate")
+    known_N = np.all([table.keys[name].codes_N >= 0 for name in plan.row_key], axis=0)
+    row_N = table.numbered(*plan.row_key)
+    table.drop(known_N & (first_rows(row_N)[row_N] != np.arange(len(table))), "duplicate")
 
 
 def _groups(table: Table, plan: Plan, options: ReadOptions) -> tuple[NDArray[np.int64], str]:

@@ -3,17 +3,14 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from corpo_rl.errors import DataError
-from corpo_rl.rollouts.columns import factorize
-from corpo_rl.rollouts.load import Table
+from corpo_rl.rollouts.load import Table, first_rows
 from corpo_rl.rollouts.options import ReadOptions
-from corpo_rl.rollouts.plan import Columns, Format, Plan, Sample
+from corpo_rl.rollouts.plan import MADE_HERE, Columns, Format, Plan, Sample
 from corpo_rl.rollouts.table import check_columns, reward_weights
 
-LENGTH = "\N{MIDDLE DOT}length"
-"""Column made here; no log has a column of that name."""
+LENGTH = f"{MADE_HERE}length"
 
 
 def _has(*names: str) -> Any:
@@ -213,9 +210,9 @@ def _check_counted_once(table: Table, plan: Plan) -> None:
     """Every rollout process counts its tasks from 0, and all of them write into one folder."""
     if plan.prompt is None:
         return
-    sample_N, n_samples = _numbered(table, "task_id", "sample_idx", "tail_version")
+    sample_N = table.numbered("task_id", "sample_idx", "tail_version")
     prompt_N = table.keys[plan.prompt].codes_N
-    first_S = _first_of_each(sample_N, n_samples)
+    first_S = first_rows(sample_N)
     other_N = prompt_N != prompt_N[first_S[sample_N]]
     if other_N.any():
         row = int(other_N.argmax())
@@ -231,9 +228,10 @@ def _check_of_one_version(table: Table) -> None:
 
     Not so where the same samples come again: a run that was started again counts its tasks from 0 once more.
     """
-    task_N, n_tasks = _numbered(table, "task_id")
+    task_N = table.numbered("task_id")
+    n_tasks = int(task_N.max()) + 1
     n_of = [
-        np.bincount(task_N[_first_of_each(*_numbered(table, "task_id", *names))], minlength=n_tasks)
+        np.bincount(task_N[first_rows(table.numbered("task_id", *names))], minlength=n_tasks)
         for names in (["tail_version"], ["sample_idx"], ["sample_idx", "tail_version"])
     ]
     split_T = (n_of[0] > 1) & (n_of[1] == n_of[2])
@@ -244,21 +242,6 @@ def _check_of_one_version(table: Table) -> None:
             f"{int(split_T.sum()):,} of {n_tasks:,} tasks, so the version does not tell groups; pass --group-columns "
             "task_id, or task_id,prompt"
         )
-
-
-def _numbered(table: Table, *names: str) -> tuple[NDArray[np.int64], int]:
-    """A number for each different row of those keys, and how many there are."""
-    number_N = np.zeros(len(table), dtype=np.int64)
-    for name in names:
-        codes_N = table.keys[name].codes_N
-        number_N, _ = factorize(number_N * (int(codes_N.max()) + 2) + codes_N + 1)
-    return number_N, int(number_N.max()) + 1
-
-
-def _first_of_each(number_N: NDArray[np.int64], n: int) -> NDArray[np.int64]:
-    first = np.full(n, len(number_N), dtype=np.int64)
-    np.minimum.at(first, number_N, np.arange(len(number_N)))
-    return first
 
 
 AREAL = Format(

@@ -16,12 +16,11 @@ from corpo_rl.errors import DataError
 from corpo_rl.rollouts.columns import as_list
 from corpo_rl.rollouts.load import Keys, Table
 from corpo_rl.rollouts.options import ReadOptions
-from corpo_rl.rollouts.plan import Format, Plan, Sample
+from corpo_rl.rollouts.plan import MADE_HERE, Format, Plan, Sample
 from corpo_rl.rollouts.scan import scan
 from corpo_rl.rollouts.table import GROUPS, check_columns, reward_weights
 
-GROUP = "\N{MIDDLE DOT}group"
-"""Key column made here; no log has a column of that name."""
+GROUP = f"{MADE_HERE}group"
 
 OURS = ("corpo_group", "corpo_reward", "corpo_split")
 MOST_CANDIDATES = 6

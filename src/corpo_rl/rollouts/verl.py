@@ -9,11 +9,11 @@ from corpo_rl.errors import DataError
 from corpo_rl.rollouts.columns import factorize
 from corpo_rl.rollouts.load import Table, step_codes
 from corpo_rl.rollouts.options import ReadOptions
-from corpo_rl.rollouts.plan import Columns, Format, Plan, Sample
+from corpo_rl.rollouts.plan import MADE_HERE, Columns, Format, Plan, Sample
 from corpo_rl.rollouts.table import check_columns, named_rewards, reward_weights
 
-GROUP, SESSION, OUTPUT = "\N{MIDDLE DOT}group", "\N{MIDDLE DOT}session", "\N{MIDDLE DOT}output"
-"""Columns made of `uid`; no log has columns of these names."""
+GROUP, SESSION, OUTPUT = f"{MADE_HERE}group", f"{MADE_HERE}session", f"{MADE_HERE}output"
+"""Columns made of `uid`."""
 
 
 def _matches(sample: Sample) -> bool:
