@@ -32,6 +32,17 @@ def test_every_command_has_help_with_an_example():
 
 
 @pytest.mark.parametrize(
+    "words",
+    [(), *((name,) for name in COMMANDS), ("audit", "diff"), ("pairs", "gsm8k")],
+    ids=lambda words: " ".join(words),
+)
+def test_help_fits_a_terminal_of_80_columns(words):
+    shown = run(*words, "--help")
+    assert shown.returncode == 0
+    assert [line for line in shown.stdout.splitlines() if len(line) > 80] == []
+
+
+@pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
         (["compare", "--methods", "ppo"], 2, "error: --methods: expected names among"),

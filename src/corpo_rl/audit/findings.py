@@ -113,7 +113,7 @@ def _floor(document: Document) -> Iterator[dict[str, Any]]:
             f"min_correct {floor:g} is at or under every one of {n_groups:,} group means, so the floor never binds",
             action={
                 "trl": "raise CorpoConfig(min_correct=...) above the best failing reward",
-                "verl": "raise algorithm.corpo_r_min_correct above the best failing reward",
+                "verl": "raise the floor of your advantage function above the best failing reward",
                 "general": "never take a percentile of the rewards for a threshold: a point mass at 0 makes it 0",
             },
             reference=PAPER,

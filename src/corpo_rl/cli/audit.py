@@ -66,8 +66,9 @@ def audit(
     Examples:
       corpo-rl audit runs/my-run/completions --min-correct 1
       corpo-rl audit rollouts/ --min-correct 0.5 --format html --out audit.html
-      corpo-rl audit log.csv --reward-column score --group-columns prompt_id,step --min-correct 0.8
-      corpo-rl audit completions/ --reward-weights correct=1,format=0.2 --min-correct 1 --fail-on warn
+      corpo-rl audit log.csv --reward-column score --group-columns step,prompt_id
+      corpo-rl audit completions/ --reward-weights correct=1,format=0.2
+      corpo-rl audit completions/ --min-correct 1 --fail-on warn
       corpo-rl audit completions/ --min-correct 1 --follow
       corpo-rl audit diff before.json after.json
     """

@@ -30,7 +30,12 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 _READING = (
     click.option("--min-correct", type=float, help="Least reward that counts as correct. Never guessed."),
-    click.option("--format-in", type=click.Choice(FORMATS), help="Log format.  [default: detected, and said]"),
+    click.option(
+        "--format-in",
+        type=click.Choice(FORMATS),
+        metavar="NAME",
+        help=f"Log format: {', '.join(FORMATS)}.  [default: detected, and said]",
+    ),
     click.option(
         "--reward-column", "reward_columns", multiple=True, help="Reward column; repeat it to add several up."
     ),

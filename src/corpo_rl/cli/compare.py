@@ -74,8 +74,8 @@ def compare(
     \b
     Examples:
       corpo-rl compare
-      corpo-rl compare --methods grpo,dr_grpo,corpo --seeds 0,1,2 --out runs/three-seeds
-      corpo-rl compare --scale small --pairs pairs.jsonl --steps 3 --methods corpo,grpo
+      corpo-rl compare --methods grpo,corpo --seeds 0,1,2 --out runs/three-seeds
+      corpo-rl compare --scale small --pairs pairs.jsonl --steps 3
       corpo-rl compare --policy ./my-model --pairs pairs.jsonl --task pairs
       corpo-rl compare --task my_task.py:MyTask --policy ./my-model
     """

@@ -20,7 +20,14 @@ FORMATS = (
     show_default=True,
     help="A healthy run, one that reinforces failures, one whose floor is inert, or one with broken rows.",
 )
-@click.option("--format-out", type=click.Choice(FORMATS), default="trl", show_default=True, help="Format of the log.")
+@click.option(
+    "--format-out",
+    type=click.Choice(FORMATS),
+    metavar="NAME",
+    default="trl",
+    show_default=True,
+    help=f"Format of the log: {', '.join(FORMATS)}.",
+)
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Decides every draw.")
 @click.option("--steps", type=click.IntRange(min=1), default=40, show_default=True, help="Steps of 8 groups of 8.")
 @click.option("--force", is_flag=True, help="Replace the folder.")

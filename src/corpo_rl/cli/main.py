@@ -44,7 +44,7 @@ def cli() -> None:
     \b
     Examples:
       corpo-rl audit runs/my-run/completions --min-correct 1
-      corpo-rl compare                        the embedded experiment, minutes on a CPU
+      corpo-rl compare                  the embedded experiment, minutes on a CPU
       corpo-rl compare --methods grpo,corpo --seeds 0,1,2
       corpo-rl pairs gsm8k answers.jsonl --out pairs.jsonl
       corpo-rl compare --scale small --pairs pairs.jsonl --steps 3
