@@ -71,7 +71,7 @@ def gsm8k(
     \b
     Examples:
       corpo-rl pairs gsm8k example_model_solutions.jsonl --out pairs.jsonl
-      corpo-rl pairs gsm8k answers.jsonl --out short.jsonl --max-chars 500 --ood 24
+      corpo-rl pairs gsm8k answers.jsonl --out short.jsonl --max-chars 500
     """
     import numpy as np
 
