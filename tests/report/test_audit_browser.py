@@ -8,9 +8,7 @@ from corpo_rl.report.audit_diff import audit_diff_html
 from corpo_rl.report.audit_html import audit_html
 
 from .audits import AUDITS, HOSTILE, make_audit, make_diff, make_hostile_diff
-from .browsing import CHROMEDRIVER, CHROMIUM, load, start
-
-webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
+from .browsing import CHROMEDRIVER, CHROMIUM, load
 
 pytestmark = pytest.mark.skipif(
     not (CHROMIUM and CHROMEDRIVER), reason="needs chromium and chromedriver on the PATH (apt install chromium-driver)"
@@ -23,13 +21,6 @@ PAGES = {
     "diff": audit_diff_html(make_diff()),
     "hostile diff": audit_diff_html(make_hostile_diff()),
 }
-
-
-@pytest.fixture(scope="module")
-def driver(tmp_path_factory):
-    browser = start(webdriver, tmp_path_factory.mktemp("profile"))
-    yield browser
-    browser.quit()
 
 
 @pytest.fixture(scope="module")

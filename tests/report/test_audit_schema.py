@@ -11,6 +11,7 @@ from corpo_rl.report.audit_diff import DIFF_SCHEMA, audit_diff_json, check_diff
 from corpo_rl.report.audit_schema import AUDIT_SCHEMA, audit_json, check_audit
 
 from .audits import AUDITS, make_audit, make_diff, make_hostile_diff
+from .breaking import broken
 
 DOCS = Path(__file__).parents[2] / "docs" / "audit-schema.md"
 
@@ -27,18 +28,6 @@ def test_audits_pass_and_survive_writing(name):
 def test_comparisons_pass_and_survive_writing(diff):
     check_diff(diff)
     assert json.loads(audit_diff_json(diff)) == diff
-
-
-def broken(document, path, value):
-    """A document with the value at a path replaced, or removed when the value is `...`."""
-    node = document
-    for key in path[:-1]:
-        node = node[key]
-    if value is ...:
-        del node[path[-1]]
-    else:
-        node[path[-1]] = value
-    return document
 
 
 @pytest.mark.parametrize(

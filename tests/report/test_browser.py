@@ -7,7 +7,7 @@ import pytest
 from corpo_rl.report.charts import sections
 from corpo_rl.report.html import compare_html
 
-from .browsing import CHROMEDRIVER, CHROMIUM, emulate, load, start
+from .browsing import CHROMEDRIVER, CHROMIUM, emulate, load
 from .synthetic import make_hostile, make_results
 
 pytest.importorskip("plotly", reason="plotly is not installed")
@@ -22,13 +22,6 @@ REPORTS = {
     "three seeds": make_results(("grpo", "static", "corpo"), (0, 1, 2), steps=40),
     "hostile": make_hostile(),
 }
-
-
-@pytest.fixture(scope="module")
-def driver(tmp_path_factory):
-    browser = start(webdriver, tmp_path_factory.mktemp("profile"))
-    yield browser
-    browser.quit()
 
 
 @pytest.fixture(scope="module")

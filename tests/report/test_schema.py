@@ -10,6 +10,7 @@ import pytest
 from corpo_rl.errors import DataError
 from corpo_rl.report.schema import CURVES, SCHEMA, VERDICTS, check_results, results_json
 
+from .breaking import broken
 from .synthetic import make_hostile, make_results
 
 
@@ -19,19 +20,6 @@ def test_results_pass_and_survive_writing(results):
     again = json.loads(results_json(results))
     assert again == results
     check_results(again)
-
-
-def broken(path, value):
-    """Results with the value at a path replaced, or removed when the value is `...`."""
-    results = make_results(("grpo", "corpo"))
-    node = results
-    for key in path[:-1]:
-        node = node[key]
-    if value is ...:
-        del node[path[-1]]
-    else:
-        node[path[-1]] = value
-    return results
 
 
 @pytest.mark.parametrize(
@@ -73,7 +61,7 @@ def broken(path, value):
 )
 def test_what_is_wrong_is_named_with_its_place(path, value, message):
     with pytest.raises(DataError, match=message) as caught:
-        check_results(broken(path, value))
+        check_results(broken(make_results(("grpo", "corpo")), path, value))
     assert "\n" not in str(caught.value)
 
 
@@ -123,7 +111,7 @@ def test_the_library_agrees_with_our_checker():
     validator.check_schema(SCHEMA)
     assert not list(validator.iter_errors(make_hostile()))
     for path, value in ((["settings", "k"], 0), (["runs", 0, "steps"], -1), (["comparisons", 0, "verdict"], "better")):
-        assert list(validator.iter_errors(broken(path, value)))
+        assert list(validator.iter_errors(broken(make_results(("grpo", "corpo")), path, value)))
 
 
 def test_the_documentation_names_every_field():
