@@ -16,7 +16,7 @@ SOURCE = Path(corpo_rl.__file__).parent
 
 EVERYTHING_BUT_CLI = {
     "errors", "records", "core", "rollouts", "tasks", "report", "pairs", "policies", "audit", "evaluation", "training",
-    "experiment", "demologs",
+    "experiment", "demologs", "sandbox", "ranking",
 }  # fmt: skip
 
 MAY_IMPORT = {
@@ -27,11 +27,13 @@ MAY_IMPORT = {
     "rollouts": {"errors", "records"},
     "tasks": {"errors", "records"},
     "report": {"errors", "records"},
-    "pairs": {"errors", "records", "tasks"},
+    "sandbox": {"errors", "records"},
+    "pairs": {"errors", "records", "tasks", "sandbox"},
     "policies": {"errors", "records"},
     "audit": {"errors", "records", "core"},
     "demologs": {"errors", "records", "core"},
     "evaluation": {"errors", "records", "core", "tasks", "policies"},
+    "ranking": {"errors", "records", "core", "tasks"},
     "training": {"errors", "records", "core", "tasks", "policies"},
     "experiment": EVERYTHING_BUT_CLI,
     "cli": EVERYTHING_BUT_CLI,

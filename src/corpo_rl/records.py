@@ -34,6 +34,163 @@ class VerifierItem:
 
 
 @dataclass(frozen=True)
+class FunctionTests:
+    """Python statements that call the candidate's function, as HumanEval and MBPP have them."""
+
+    entry_point: str
+    """Name of the function under test."""
+    source: str
+    """Test code: either a function `check(candidate)`, whose statements are the tests, or statements at top level that
+    name the entry point. Each statement with an `assert` in it is one test."""
+    preamble: str = ""
+    """The problem's own code for its tests: imports, and helpers that the prompt defines. Never the candidate's."""
+
+
+@dataclass(frozen=True)
+class CallTests:
+    """Calls of a function (or of a method of `class Solution`) with the results expected: LeetCode's kind."""
+
+    entry_point: str
+    calls: tuple[tuple[str, str], ...]
+    """For each test a JSON array of arguments and the JSON of the result."""
+
+
+@dataclass(frozen=True)
+class ProgramTests:
+    """Whole programs judged by what they print for what they read: the CodeForces kind."""
+
+    cases: tuple[tuple[str, str], ...]
+    """For each test the text on standard input and the text expected on standard output."""
+    time_limit: float | None = None
+    """Seconds the problem allows for one test; None when it names none."""
+
+
+@dataclass(frozen=True)
+class FinalAnswer:
+    """A math problem: an answer is right when its final expression equals this one."""
+
+    answer: str
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A problem whose answers can be judged by machine."""
+
+    problem_id: str
+    text: str
+    """What a solver, and a verifier, reads."""
+    tests: FunctionTests | CallTests | ProgramTests | FinalAnswer
+    prompt: str = ""
+    """Code that a completion continues, e.g. HumanEval's signature and docstring; empty where answers stand alone."""
+    reference: str | None = None
+    """The problem's own solution as a whole program or answer, if it ships one: it has to be judged right."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """An answer to a problem, as somebody wrote it."""
+
+    problem_id: str
+    candidate_id: str
+    """Unique within its problem and source; the place among them, from 0, when the file names none."""
+    text: str
+    source: str
+    """Who wrote it: the name of a model."""
+    continues_prompt: bool = False
+    """Whether the text continues the problem's `prompt` instead of standing alone."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one run of a candidate may use."""
+
+    seconds: float = 3.0
+    """Wall time of a candidate over all tests of a function, or over each case of a program. 3 is HumanEval's own."""
+    memory_mb: int = 1024
+    """Address space of its process, the interpreter's included."""
+    output_bytes: int = 1_000_000
+    """Most bytes it may print for a case, or return from a call."""
+    disk_mb: int = 16
+    """Size of its private /tmp, which holds at most 256 files."""
+    threads: int = 16
+
+
+OK, WRONG, TIMEOUT, MEMORY = "ok", "wrong", "timeout", "memory"
+LOAD_ERROR, MISSING_MODULE, NOT_JUDGED = "load_error", "missing_module", "not_judged"
+STATUSES = (OK, WRONG, TIMEOUT, MEMORY, LOAD_ERROR, MISSING_MODULE, NOT_JUDGED)
+"""What can become of a candidate. The last two say nothing of whether it is right."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the tests said of one candidate."""
+
+    status: str
+    """One of `STATUSES`."""
+    passed: int
+    """Tests passed. A test that was not reached is not passed."""
+    total: int
+    """Tests there are."""
+    detail: str = ""
+    """The first thing that went wrong, on one line: "test 3: AssertionError"."""
+    seconds: float = 0.0
+    """Wall time of the judging."""
+
+    @property
+    def correct(self) -> bool | None:
+        """True when every test passed, False when one did not, None when that could not be judged."""
+        return None if self.status in (MISSING_MODULE, NOT_JUDGED) else self.status == OK
+
+
+@dataclass(frozen=True)
+class LabelledCandidate:
+    """A candidate with its verdict: one row of a labels file."""
+
+    problem_id: str
+    candidate_id: str
+    source: str
+    text: str
+    """The answer as judged and as a verifier will read it: cut at stop sequences, for code without the prompt."""
+    correct: bool | None
+    passed: int
+    total: int
+    status: str
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class SampleRequest:
+    """One completion to be drawn."""
+
+    key: str
+    """Unique among the requests of a job; the answer carries it."""
+    prompt: str
+    """What the user's message says; the policy puts it into its chat template."""
+    seed: int
+    """Decides the draw, as far as the policy can be held to it."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One completion drawn."""
+
+    key: str
+    text: str
+    finish_reason: str
+    """"stop" when the policy ended by itself, "length" when it was cut."""
+
+
+@dataclass(frozen=True)
+class SamplingSettings:
+    """How completions are drawn."""
+
+    max_new_tokens: int
+    temperature: float
+    """0 for greedy decoding; 1 samples from the policy itself."""
+    top_p: float = 1.0
+
+
+@dataclass(frozen=True)
 class Graded:
     """Verdict of a task on one completion."""
 
