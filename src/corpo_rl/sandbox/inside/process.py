@@ -1,0 +1,203 @@
+"""The candidate as the tests see it: a process behind two pipes, and a function that calls it."""
+
+import builtins
+import contextlib
+import importlib.util
+import json
+import os
+import socket
+import time
+
+import wire
+
+PASSED, FAILED, TIMEOUT, MEMORY, LOAD_ERROR = "passed", "wrong", "timeout", "memory", "load_error"
+MISSING_MODULE, NOT_JUDGED = "missing_module", "not_judged"
+SETUP_FAILED = 99
+"""Exit status of a process that could not give up its power; see server.py."""
+
+
+class CandidateRaised(Exception):
+    """An exception of the candidate that is no built-in one."""
+
+
+class Stop(BaseException):
+    """No test after this one can be run. No `except Exception` of a test may catch it."""
+
+
+class Outcome:
+    """What became of one test."""
+
+    def __init__(self, kind, text=""):
+        self.kind, self.text = kind, text
+
+
+class Process:
+    """One process of the candidate, from its birth to its end, over pipes that nobody else holds."""
+
+    def __init__(self, control, *, seconds, output_bytes, program):
+        self._control = control
+        self.output_bytes = output_bytes
+        request, self.request = os.pipe()
+        self.reply, reply = os.pipe()
+        ends = [request, reply]
+        if program:
+            given, self.stdin = os.pipe()
+            self.stdout, taken = os.pipe()
+            ends += [given, taken]
+        socket.send_fds(control, [json.dumps({"do": "spawn"}).encode()], ends)
+        for end in ends:
+            os.close(end)
+        self._open = [self.request, self.reply] + ([self.stdin, self.stdout] if program else [])
+        control.recv(256)
+        self.deadline = time.monotonic() + seconds
+        self._ended = None
+
+    def tell(self, message):
+        """Send a message to the candidate, whose pipe may be broken: its silence will say so."""
+        with contextlib.suppress(wire.Closed):
+            wire.send(self.request, message)
+
+    def hear(self):
+        """Its next reply; raises what `wire.receive` raises, and `Malformed` for what is no object."""
+        message = wire.receive(self.reply, most=self.output_bytes, deadline=self.deadline)
+        if not isinstance(message, dict):
+            raise wire.Malformed("an object was expected")
+        return message
+
+    def close(self, descriptor):
+        """Close one of our ends."""
+        if descriptor in self._open:
+            self._open.remove(descriptor)
+            os.close(descriptor)
+
+    def end(self, *, seconds=0.0):
+        """Wait, kill, and give how it ended: {"killed": bool, "code": exit status or minus the signal}."""
+        if self._ended is None:
+            self._control.send(json.dumps({"do": "end", "seconds": max(0.0, seconds)}).encode())
+            self._ended = json.loads(self._control.recv(256))
+        return self._ended
+
+    def close_all(self):
+        """End it and close every end of ours that is open."""
+        self.end()
+        for descriptor in list(self._open):
+            self.close(descriptor)
+
+
+class Proxy:
+    """Stands for the candidate's function in the tests: a call goes to its process, a plain value comes back."""
+
+    def __init__(self, process):
+        self._process = process
+        self.calls = 0
+        self.trouble = None
+        """Why the last test says nothing, or nothing good, whatever its own code made of it."""
+        self.dead = False
+
+    def __call__(self, *positional, **named):
+        """Call the candidate's function.
+
+        Raises:
+            Stop: It did not answer, or with what cannot be judged.
+            Exception: What the candidate raised: the built-in exception of that name, or `CandidateRaised`.
+        """
+        self.calls += 1
+        try:
+            arguments = wire.encode([positional, named])
+        except wire.Unsendable as error:
+            raise self._stop(NOT_JUDGED, f"an argument of type {error} cannot be sent to the candidate") from None
+        self._process.tell({"arguments": arguments})
+        answer = self.hear()
+        if "raised" in answer:
+            raise self._raised(answer["raised"])
+        if "unsendable" in answer:
+            raise self._stop(NOT_JUDGED, f"a result of type {str(answer['unsendable'])[:60]} cannot be judged")
+        try:
+            result = wire.decode(answer.get("result"))
+            if result is None and answer.get("arguments") is not None:
+                _write_back(positional, wire.decode(answer["arguments"]))
+        except (wire.Malformed, RecursionError, MemoryError) as error:
+            raise self._stop(FAILED, f"an answer that is no value ({short(error)})") from None
+        return result
+
+    def hear(self):
+        """The next reply of the process; raises `Stop` when there is none or it is no reply."""
+        try:
+            return self._process.hear()
+        except TimeoutError:
+            self.dead = True
+            raise self._stop(TIMEOUT, "no answer in time") from None
+        except wire.Closed:
+            self.dead = True
+            raise self._stop(*how_it_died(self._process.end())) from None
+        except (wire.TooLong, wire.Malformed) as error:
+            self.dead = True
+            kind = "over the limit of output" if isinstance(error, wire.TooLong) else "malformed"
+            raise self._stop(FAILED, f"an answer that is {kind}") from None
+
+    def _raised(self, described):
+        outcome = of_exception(described)
+        if outcome.kind != FAILED:
+            return self._stop(outcome.kind, outcome.text)
+        known = getattr(builtins, str(described.get("type")), None)
+        text = str(described.get("text", ""))
+        if isinstance(known, type) and issubclass(known, Exception) and not issubclass(known, UnicodeError):
+            return known(text)
+        return CandidateRaised(outcome.text)
+
+    def _stop(self, kind, text):
+        self.trouble = Outcome(kind, text)
+        return Stop(text)
+
+
+def of_exception(described):
+    """The outcome that an exception of the candidate means; the description is the candidate's own word."""
+    if not isinstance(described, dict):
+        return Outcome(FAILED, "an exception without a description")
+    name, text = str(described.get("type"))[:100], " ".join(str(described.get("text", "")).split())[:200]
+    bases = described.get("bases") if isinstance(described.get("bases"), list) else []
+    line = f"{name}: {text}".rstrip(": ")
+    if "MemoryError" in bases:
+        return Outcome(MEMORY, line)
+    if "ModuleNotFoundError" in bases and _is_missing(described.get("module")):
+        return Outcome(MISSING_MODULE, line)
+    return Outcome(FAILED, line)
+
+
+def _is_missing(module):
+    """Whether a module is really absent here: a candidate that claims it of an installed one is just wrong."""
+    if not isinstance(module, str) or (not module.isidentifier() and not module.replace(".", "").isidentifier()):
+        return False
+    try:
+        return importlib.util.find_spec(module.split(".")[0]) is None
+    except (ImportError, ValueError):
+        return False
+
+
+def how_it_died(ended):
+    """The kind and the words of a process's end that was not its last answer."""
+    code = ended["code"]
+    if code == -9 and not ended["killed"]:
+        return TIMEOUT, "its processor time was used up"
+    if code == SETUP_FAILED:
+        return NOT_JUDGED, "its process could not be set up, or claims so"
+    return FAILED, f"its process died by signal {-code}" if code < 0 else f"its process ended with status {code}"
+
+
+def _write_back(arguments, after):
+    """Give the arguments of a function that works in place the contents that the candidate left in its copies."""
+    if not isinstance(after, list) or len(after) != len(arguments):
+        return
+    for ours, theirs in zip(arguments, after):
+        if type(ours) is not type(theirs) or not isinstance(ours, (list, dict, set)):
+            continue
+        if isinstance(ours, list):
+            ours[:] = theirs
+        else:
+            ours.clear()
+            ours.update(theirs)
+
+
+def short(error):
+    """What an error says, on one line."""
+    return " ".join(str(error).split())[:200]
