@@ -126,8 +126,8 @@ class _Tournament:
         members: dict[str, list[int]] = {}
         for place, text in enumerate(answers):
             members.setdefault(text, []).append(place)
-        # by a hash of the text, not by place: whoever shuffles the answers gets the same lots
-        self.texts = sorted(members, key=lambda text: _digest("lot", settings.seed, text))
+        # by a hash of the texts, not by place: whoever shuffles the answers gets the same lots
+        self.texts = sorted(members, key=lambda text: _digest("lot", settings.seed, problem, text))
         self.members = [tuple(members[text]) for text in self.texts]
         self.problem, self.settings = problem, settings
         self.n_calls_planned = planned_calls(len(self.texts), settings)
