@@ -78,8 +78,10 @@ class Process:
         return self._ended
 
     def close_all(self):
-        """End it and close every end of ours that is open."""
-        self.end()
+        """See to it that it ends, and close every end of ours that is open."""
+        if self._ended is None:
+            self._control.send(b'{"do": "kill"}')
+            self._ended = {}
         for descriptor in list(self._open):
             self.close(descriptor)
 

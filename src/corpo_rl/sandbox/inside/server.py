@@ -8,7 +8,8 @@ nothing that a candidate may not see: the tests are in another sandbox. Every ca
 - a system-call filter: no network, no second process, no other program, no namespace, mount, trace or shared memory.
 
 It serves one candidate at a time. Messages on the control socket: `spawn`, with the two ends of the candidate's pipes
-(and the standard input and output of a program), and `end`, which waits some seconds, kills, and says how it ended.
+(and the standard input and output of a program); then either `kill`, or `end`, which waits some seconds, kills, and says
+how it ended.
 """
 
 import base64
@@ -55,7 +56,7 @@ def serve(control, *, limits, instructions):
     filter_program = _FilterProgram(len(instructions) // 8, instructions)
     gc.collect()
     gc.freeze()
-    child = None
+    child, dying = None, []
     while True:
         body, descriptors, _, _ = socket.recv_fds(control, 256, 4)
         if not body:
@@ -71,6 +72,11 @@ def serve(control, *, limits, instructions):
             for descriptor in descriptors:
                 os.close(descriptor)
             control.send(b"{}")
+            # taking a namespace down takes a while; the next candidate need not wait for it
+            dying = [one for one in dying if os.waitpid(one, os.WNOHANG)[0] == 0]
+        elif message["do"] == "kill":
+            os.kill(child, signal.SIGKILL)
+            dying.append(child)
         else:
             control.send(json.dumps(_end(child, seconds=message["seconds"])).encode())
 
