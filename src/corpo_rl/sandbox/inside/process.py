@@ -38,6 +38,7 @@ class Process:
         self._control = control
         self.output_bytes = output_bytes
         request, self.request = os.pipe()
+        os.set_blocking(self.request, False)
         self.reply, reply = os.pipe()
         ends = [request, reply]
         if program:
@@ -53,9 +54,9 @@ class Process:
         self._ended = None
 
     def tell(self, message):
-        """Send a message to the candidate, whose pipe may be broken: its silence will say so."""
-        with contextlib.suppress(wire.Closed):
-            wire.send(self.request, message)
+        """Send a message to the candidate; when it does not take it, its silence will say so."""
+        with contextlib.suppress(wire.Closed, TimeoutError):
+            wire.send(self.request, message, deadline=self.deadline)
 
     def hear(self):
         """Its next reply; raises what `wire.receive` raises, and `Malformed` for what is no object."""

@@ -8,8 +8,8 @@ nothing that a candidate may not see: the tests are in another sandbox. Every ca
 - a system-call filter: no network, no second process, no other program, no namespace, mount, trace or shared memory.
 
 It serves one candidate at a time. Messages on the control socket: `spawn`, with the two ends of the candidate's pipes
-(and the standard input and output of a program); then `kill`, or `end`, which waits some seconds, kills, and says how it
-ended.
+(and the standard input and output of a program); then `kill`, or `end`, which waits some seconds, kills, and says how
+it ended.
 """
 
 import base64

@@ -113,19 +113,29 @@ _SCALARS: dict[str, Callable[..., Any]] = {
 }
 
 
-def send(descriptor: int, message: dict[str, Any]) -> None:
+def send(descriptor: int, message: dict[str, Any], *, deadline: float | None = None) -> None:
     """Write one message as a frame: four bytes of length, then JSON.
 
+    Args:
+        descriptor: Where to; one that does not block, if there is a deadline.
+        message: What JSON can hold.
+        deadline: `time.monotonic()` at which to give up; None to wait for ever.
+
     Raises:
+        TimeoutError: It was not all taken in time.
         Closed: Nobody reads any more.
     """
     body = json.dumps(message).encode()
     frame = memoryview(len(body).to_bytes(4, "big") + body)
-    try:
-        while frame:
+    while frame:
+        if deadline is not None:
+            _wait(descriptor, deadline, writing=True)
+        try:
             frame = frame[os.write(descriptor, frame) :]
-    except (BrokenPipeError, ConnectionError):
-        raise Closed from None
+        except BlockingIOError:
+            continue
+        except (BrokenPipeError, ConnectionError):
+            raise Closed from None
 
 
 def receive(descriptor: int, *, most: int, deadline: float | None) -> Any:
@@ -155,12 +165,20 @@ def _read_exactly(descriptor: int, count: int, deadline: float | None) -> bytes:
     parts = []
     while count:
         if deadline is not None:
-            left = deadline - time.monotonic()
-            if left <= 0 or not select.select([descriptor], [], [], left)[0]:
-                raise TimeoutError
+            _wait(descriptor, deadline, writing=False)
         part = os.read(descriptor, min(count, 1 << 16))
         if not part:
             raise Closed
         parts.append(part)
         count -= len(part)
     return b"".join(parts)
+
+
+def _wait(descriptor: int, deadline: float, *, writing: bool) -> None:
+    left = deadline - time.monotonic()
+    if left <= 0:
+        raise TimeoutError
+    waiting = [descriptor]
+    ready = select.select([] if writing else waiting, waiting if writing else [], [], left)
+    if not ready[writing]:
+        raise TimeoutError
