@@ -5,12 +5,15 @@ number when absent). Other fields are left alone.
 """
 
 import dataclasses
+import gzip
 import json
 import os
 import re
 import tempfile
 import unicodedata
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
+from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
@@ -102,13 +105,13 @@ def write_pairs(path: Path, items: Iterable[VerifierItem], *, force: bool = Fals
 
 
 def read_json_lines(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """Line numbers from 1 and objects of a JSON Lines file, read line by line.
+    """Line numbers from 1 and objects of a JSON Lines file, plain or compressed with gzip, read line by line.
 
     Raises:
         DataError: The file cannot be read, is a Git LFS pointer, is not UTF-8, or a line is not a JSON object.
     """
     try:
-        with path.open("rb") as file:
+        with _opened(path) as file:
             for line, raw in enumerate(file, start=1):
                 if line == 1:
                     if raw.startswith(_LFS_POINTER):
@@ -118,6 +121,8 @@ def read_json_lines(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
                     yield line, _json_object(raw, where=f"{path}:{line}")
     except OSError as error:
         raise DataError(f"{path}: could not be read ({error.strerror or error})") from error
+    except (EOFError, zlib.error) as error:
+        raise DataError(f"{path}: could not be read ({error}); is the compressed file complete?") from error
 
 
 def normalised(text: str) -> str:
@@ -155,6 +160,12 @@ def shown(value: Any) -> str:
     """A value as error messages show it: JSON, cut to stay on one line."""
     text = json.dumps(value)
     return text if len(text) <= 40 else text[:37] + "..."
+
+
+def _opened(path: Path) -> gzip.GzipFile | BufferedReader:
+    with path.open("rb") as file:
+        compressed = file.read(2) == b"\x1f\x8b"
+    return gzip.open(path, "rb") if compressed else path.open("rb")
 
 
 def _json_object(raw: bytes, *, where: str) -> Mapping[str, Any]:
