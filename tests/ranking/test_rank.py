@@ -184,7 +184,7 @@ def test_too_many_calls_are_refused_before_any():
     # 1000 x 999 / 2 pairs in two orders; 10 rounds of 500; 999
     assert str(caught.value) == (
         "round-robin of 1,000 different answers takes 999,000 calls to the verifier, over the limit of 10,000; "
-        "swiss takes 10,000, knockout takes 1,998, or raise max_calls"
+        "swiss takes 10,000, knockout takes 1,998, or raise max_calls (--max-calls)"
     )
     with pytest.raises(UsageError, match=r"knockout of 1,000 different answers takes 1,998 .* of 1,997; or raise"):
         ranked(answers, verifier, method="knockout", max_calls=1997)
@@ -314,10 +314,12 @@ def test_score_is_the_plain_mean_of_the_score_table():
 
 
 def test_document_holds_all_of_it():
-    document = ranking_document(ranked(list(QUALITY), by_quality(QUALITY.get), method="knockout"))
+    ranking = ranked([*QUALITY, "best"], by_quality(QUALITY.get), method="knockout")
+    document = ranking_document(ranking, ["a", "b", "c", "d", "e"])
     assert document["schema"] == "corpo-rl.ranking/1"
     assert document["best"] == [0]
     assert document["answers"][0]["text"] == "best"
+    assert document["answers"][0]["names"] == ["a", "e"]
     assert document["settings"]["method"] == "knockout"
     assert len(document["comparisons"]) == 3
     final = document["comparisons"][-1]

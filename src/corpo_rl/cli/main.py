@@ -13,6 +13,7 @@ COMMANDS = {
     "compare": "Train a verifier under several estimators and compare them.",
     "demo-log": "Write a small made-up run to try the audit on.",
     "pairs": "Build verifier pairs from problems and labelled answers.",
+    "rank": "Order answers to a problem by a verifier's pairwise scores.",
     "selftest": "Check the audit on made-up runs whose faults are known.",
     "warmstart": "Rebuild the embedded base policy from a seed.",
 }

@@ -145,7 +145,11 @@ def draw_answers(groups: Sequence[AnswerGroup], n: int, *, seed: int) -> Draw:
 
 
 def draw_calls(draw: Draw, settings: RankingSettings) -> int:
-    """Calls to the verifier that a draw takes; for swiss the most it may take."""
+    """Calls to the verifier that a draw takes; for swiss the most it may take.
+
+    Raises:
+        UsageError: The answers of a problem take more calls than `settings.max_calls`.
+    """
     return sum(planned_calls(len({answer.text for answer in group.answers}), settings) for group in draw.groups)
 
 

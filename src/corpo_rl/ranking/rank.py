@@ -109,12 +109,23 @@ def rank_many(
 def planned_calls(n_answers: int, settings: RankingSettings) -> int:
     """Calls to the verifier that ranking so many different answers takes; for swiss the most it may take.
 
+    Raises:
+        UsageError: They are more than `settings.max_calls`; the message says what cheaper methods take.
+
     Example:
         >>> planned_calls(8, RankingSettings()), planned_calls(8, RankingSettings("knockout", n_samples=3))
         (56, 42)
     """
-    pairs = n_comparisons(settings.method, n_answers, rounds=settings.rounds)
-    return pairs * (1 + settings.both_orders) * settings.n_samples
+    each = (1 + settings.both_orders) * settings.n_samples
+    n_calls = n_comparisons(settings.method, n_answers, rounds=settings.rounds) * each
+    if n_calls <= settings.max_calls:
+        return n_calls
+    others = {method: n_comparisons(method, n_answers) * each for method in (SWISS, KNOCKOUT)}
+    cheaper = [f"{method} takes {number:,}" for method, number in others.items() if number < n_calls]
+    raise UsageError(
+        f"{settings.method} of {n_answers:,} different answers takes {n_calls:,} calls to the verifier, over the limit "
+        f"of {settings.max_calls:,}; {', '.join([*cheaper, 'or'])} raise max_calls (--max-calls)"
+    )
 
 
 class _Tournament:
@@ -131,8 +142,6 @@ class _Tournament:
         self.members = [tuple(members[text]) for text in self.texts]
         self.problem, self.settings = problem, settings
         self.n_calls_planned = planned_calls(len(self.texts), settings)
-        if self.n_calls_planned > settings.max_calls:
-            raise UsageError(_too_many_calls(len(self.texts), settings))
         self.played: list[list[Comparison]] = []
         self.failures: Counter[str] = Counter()
         self.n_cut = 0
@@ -292,15 +301,3 @@ def _digest(kind: str, seed: int, *texts: str) -> str:
         hashed.update(b"\0%d\0" % len(raw) + raw)
     return hashed.hexdigest()
 
-
-def _too_many_calls(n_answers: int, settings: RankingSettings) -> str:
-    asked = (1 + settings.both_orders) * settings.n_samples
-    cheaper = [
-        f"{method} takes {n_comparisons(method, n_answers) * asked:,}"
-        for method in (SWISS, KNOCKOUT)
-        if n_comparisons(method, n_answers) < n_comparisons(settings.method, n_answers, rounds=settings.rounds)
-    ]
-    return (
-        f"{settings.method} of {n_answers:,} different answers takes {planned_calls(n_answers, settings):,} calls to "
-        f"the verifier, over the limit of {settings.max_calls:,}; {', '.join([*cheaper, 'or'])} raise max_calls"
-    )

@@ -1,6 +1,6 @@
 """How answers are compared, and what comes of it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -98,12 +98,19 @@ class Ranking:
         return table
 
 
-def ranking_document(ranking: Ranking) -> dict[str, Any]:
-    """A ranking as JSON; `docs/ranking.md` describes it. Undefined figures are NaN, for a writer to make null."""
+def ranking_document(ranking: Ranking, names: Sequence[str]) -> dict[str, Any]:
+    """A ranking as JSON; `docs/ranking.md` describes it. Undefined figures are NaN, for a writer to make null.
+
+    Args:
+        ranking: The ranking.
+        names: What each of the answers given is called.
+    """
     return {
         "schema": "corpo-rl.ranking/1",
         "settings": asdict(ranking.settings),
-        "answers": [asdict(answer) for answer in ranking.answers],
+        "answers": [
+            {**asdict(answer), "names": [names[place] for place in answer.members]} for answer in ranking.answers
+        ],
         "best": [place for place, answer in enumerate(ranking.answers) if answer.rank == 1],
         "comparisons": [
             {
