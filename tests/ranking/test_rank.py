@@ -2,6 +2,7 @@ import itertools
 import math
 import random
 import re
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -58,11 +59,18 @@ def test_a_pure_liking_for_the_first_place_cancels_with_both_orders_only():
     ranking = ranked(list("abcde"), first_is_right)
     assert places(ranking) == dict.fromkeys("abcde", 1)
     assert {(answer.score, answer.ties) for answer in ranking.answers} == {(5.0, 4)}
+    first_is_right.batches.clear()
     one_order = ranked(list("abcde"), first_is_right, both_orders=False)
     assert one_order.n_calls == ranking.n_calls / 2
+    assert Counter(a for a, _ in first_is_right.pairs_asked) == dict.fromkeys("abcde", 2)
     # in one order alone, each answer still stands first in half of its comparisons when their number is even
     assert {answer.score for answer in one_order.answers} == {5.0}
     assert {answer.wins for answer in one_order.answers} == {2}
+
+
+def test_scores_of_one_order_go_to_the_right_answers():
+    ranking = ranked(list(QUALITY), by_quality(QUALITY.get), both_orders=False)
+    assert {answer.text: answer.score for answer in ranking.answers} == QUALITY
 
 
 def test_samples_are_averaged_and_asked_with_other_seeds():

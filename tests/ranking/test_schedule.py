@@ -97,6 +97,12 @@ def test_ties_in_a_knockout_go_to_the_better_score_so_far_and_then_to_the_lot():
     assert survivors(equal, 4)[-1] == [0]
 
 
+def test_the_score_so_far_holds_the_tie_itself():
+    # of 3 answers, 2 and the better of 0 and 1 meet at 5: 0 has (2 + 5)/2, 2 has 5 alone
+    played = [[compared(0, 1, 2, 1)], [compared(0, 2, 5, 5)]]
+    assert survivors(played, 3) == [[0, 1, 2], [0, 2], [2]]
+
+
 def test_who_was_never_scored_does_not_beat_who_was():
     played = [[compared(0, 1, None, None), compared(2, 3, 0, 0)], [compared(0, 2, None, None)]]
     assert survivors(played, 4)[1:] == [[0, 2], [2]]
