@@ -35,9 +35,9 @@ def mixed_groups(n_problems=30, n_answers=6, seed=0):
     return [group(str(row), *(draw.random() < row / n_problems for _ in range(n_answers))) for row in range(n_problems)]
 
 
-def tried(groups, verifier, n=4, *, vote=None, seed=0, **options):
+def tried(groups, verifier, n=4, *, votes=None, seed=0, **options):
     draw = draw_answers(groups, n, seed=seed)
-    return best_of_n(draw, verifier, sampling=GREEDY, settings=RankingSettings(seed=seed, **options), vote=vote)
+    return best_of_n(draw, verifier, sampling=GREEDY, settings=RankingSettings(seed=seed, **options), votes=votes)
 
 
 def column(found, name):
@@ -202,11 +202,13 @@ def test_majority_by_hand(votes, labels, expected):
         for row, (vote, label) in enumerate(zip(votes, labels, strict=True))
     )
 
-    def vote(text):
-        return None if text.endswith("-") else text[-1]
+    def said(texts):
+        return [None if text.endswith("-") else text[-1] for text in texts]
 
-    found = tried([AnswerGroup("a", "?", answers)], by_quality(lambda answer: 5), n=len(labels), vote=vote)
+    found = tried([AnswerGroup("a", "?", answers)], by_quality(lambda answer: 5), n=len(labels), votes=said)
     assert found.choices[0].majority == expected
+    assert found.choices[0].voted == (votes != "----")
+    assert found.n_unvoted == (votes == "----")
 
 
 @settings(max_examples=50, deadline=None)
@@ -214,7 +216,9 @@ def test_majority_by_hand(votes, labels, expected):
 def test_every_choice_lies_between_the_worst_and_the_oracle(method, n, seed, parse_rate):
     mood = random.Random(seed)
     verifier = Verifier(lambda a, b: (mood.randint(0, 10), mood.randint(0, 10)) if mood.random() < parse_rate else "no")
-    found = tried(mixed_groups(10), verifier, n=n, seed=seed, method=method, vote=lambda text: text[:5])
+    found = tried(
+        mixed_groups(10), verifier, n=n, seed=seed, method=method, votes=lambda texts: [text[:5] for text in texts]
+    )
     for choice in found.choices:
         assert 0 <= choice.verifier <= choice.oracle
         assert (choice.oracle > 0) == (choice.random > 0)
@@ -224,7 +228,7 @@ def test_every_choice_lies_between_the_worst_and_the_oracle(method, n, seed, par
 
 def test_intervals_are_over_problems():
     groups = mixed_groups(40)
-    found = tried(groups, by_quality(perfect), vote=lambda text: text[:5])
+    found = tried(groups, by_quality(perfect), votes=lambda texts: [text[:5] for text in texts])
     figure = found.figures()["verifier"]
     values = np.array(column(found, "verifier"))
     # of a share of 0s and 1s: about 1.96 standard errors to either side

@@ -125,7 +125,7 @@ def figures_of(text):
 
 def test_best_of_n_by_hand():
     groups = [group("a", True, False), group("b", False, False), group("c", True, True), group("d", True, False)]
-    found = tried(groups, by_quality(perfect), n=2, vote=lambda text: None)
+    found = tried(groups, by_quality(perfect), n=2, votes=lambda texts: [None] * len(texts))
     text = best_of_n_text(json.loads(json_text(best_of_n_document(found), "best", nan_as_null=True)))
     assert text.startswith("Best of 2 answers to each of 4 problems\n")
     rows = figures_of(text)
@@ -139,6 +139,7 @@ def test_best_of_n_by_hand():
     }
     assert rows["by the verifier"] == ["0.750", "[0.250,", "1.000]"]
     assert "n/a" not in text
+    assert "In 4 problems no answer votes; the majority is a blind pick there." in " ".join(text.split())
 
 
 def test_best_of_n_says_what_was_left_out_and_what_did_not_parse():

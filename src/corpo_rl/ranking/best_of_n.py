@@ -16,8 +16,8 @@ from corpo_rl.ranking.result import Ranking, RankingSettings
 from corpo_rl.records import Interval, LabelledCandidate, SamplingSettings
 from corpo_rl.tasks.base import Task
 
-Vote = Callable[[str], Hashable | None]
-"""An answer -> what it votes for in a majority vote, None for no vote: the final answer of a solution in words."""
+Votes = Callable[[Sequence[str]], Sequence[Hashable | None]]
+"""The answers to one problem -> what each votes for in a majority vote, such as its final answer; None for no vote."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +57,8 @@ class Choice:
     """1 when any answer drawn is right, else 0."""
     ranked: bool
     """Whether the verifier ranked any of them."""
+    voted: bool
+    """Whether any of them votes; `majority` is that of a blind pick when none does."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,11 @@ class BestOfN:
     def n_unranked(self) -> int:
         """Problems in which no answer could be ranked; they count as a blind pick."""
         return sum(not choice.ranked for choice in self.choices)
+
+    @property
+    def n_unvoted(self) -> int:
+        """Problems in which no answer votes, where others do; they count as a blind pick."""
+        return sum(not choice.voted for choice in self.choices if not math.isnan(choice.majority))
 
     @property
     def n_tied(self) -> int:
@@ -160,7 +167,7 @@ def best_of_n(
     sampling: SamplingSettings,
     settings: RankingSettings | None = None,
     task: Task | None = None,
-    vote: Vote | None = None,
+    votes: Votes | None = None,
 ) -> BestOfN:
     """Rank the answers drawn for each problem and look up the labels of the best.
 
@@ -174,7 +181,7 @@ def best_of_n(
         sampling: How its completions are drawn.
         settings: How answers are compared; a round-robin of both orders by default.
         task: A task that asks about a `VerifierItem` and parses `Scores`; `PairsTask` by default.
-        vote: What an answer votes for; without it there is no majority vote.
+        votes: What the answers to a problem vote for; without it there is no majority vote.
 
     Raises:
         UsageError: The answers of a problem take more calls than `settings.max_calls`.
@@ -187,34 +194,38 @@ def best_of_n(
     n_calls = n_parsed = n_cut = 0
     rankings = rank_many(questions, stream, sampling=sampling, settings=settings, task=task)
     for group, ranking in zip(draw.groups, rankings, strict=True):
-        choices.append(_choice(group, ranking, vote))
+        choices.append(_choice(group, ranking, votes))
         n_calls, n_parsed, n_cut = n_calls + ranking.n_calls, n_parsed + ranking.n_parsed, n_cut + ranking.n_cut
         failures.update(ranking.failures)
     return BestOfN(draw, settings, tuple(choices), n_calls, n_parsed, n_cut, dict(sorted(failures.items())))
 
 
-def _choice(group: AnswerGroup, ranking: Ranking, vote: Vote | None) -> Choice:
+def _choice(group: AnswerGroup, ranking: Ranking, votes: Votes | None) -> Choice:
     labels = [bool(answer.correct) for answer in group.answers]
-    picked = [place for answer in ranking.best for place in answer.members] or list(range(len(labels)))
+    everyone = range(len(labels))
+    ranked = [place for answer in ranking.best for place in answer.members]
+    elected = _elected(votes([answer.text for answer in group.answers])) if votes else []
     return Choice(
         group.problem_id,
-        verifier=_share(labels, picked),
-        random=_share(labels, range(len(labels))),
-        majority=math.nan if vote is None else _majority(group, labels, vote),
+        verifier=_share(labels, ranked or everyone),
+        random=_share(labels, everyone),
+        majority=math.nan
+        if votes is None
+        else math.fsum(_share(labels, places) for places in elected or [everyone]) / max(1, len(elected)),
         oracle=float(any(labels)),
-        ranked=bool(ranking.best),
+        ranked=bool(ranked),
+        voted=bool(elected),
     )
 
 
-def _majority(group: AnswerGroup, labels: Sequence[bool], vote: Vote) -> float:
-    """Chance of a right answer from the majority; a problem without any vote is a blind pick."""
+def _elected(votes: Sequence[Hashable | None]) -> list[list[int]]:
+    """Places of those who gave the vote that came most often, for each such vote; none when nobody voted."""
     voters: dict[Hashable, list[int]] = defaultdict(list)
-    for place, answer in enumerate(group.answers):
-        if (said := vote(answer.text)) is not None:
+    for place, said in enumerate(votes):
+        if said is not None:
             voters[said].append(place)
     most = max(map(len, voters.values()), default=0)
-    first = [places for places in voters.values() if len(places) == most] or [list(range(len(labels)))]
-    return math.fsum(_share(labels, places) for places in first) / len(first)
+    return [places for places in voters.values() if len(places) == most]
 
 
 def _share(labels: Sequence[bool], places: Sequence[int] | range) -> float:
@@ -232,6 +243,7 @@ def best_of_n_document(found: BestOfN, *, level: float = 0.95) -> dict[str, Any]
         "n_too_few": found.draw.n_too_few,
         "n_not_judged": found.draw.n_not_judged,
         "n_unranked": found.n_unranked,
+        "n_unvoted": found.n_unvoted,
         "n_tied": found.n_tied,
         "n_calls": found.n_calls,
         "n_parsed": found.n_parsed,

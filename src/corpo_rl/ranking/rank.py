@@ -300,4 +300,3 @@ def _digest(kind: str, seed: int, *texts: str) -> str:
         raw = text.encode("utf-8", "surrogatepass")
         hashed.update(b"\0%d\0" % len(raw) + raw)
     return hashed.hexdigest()
-

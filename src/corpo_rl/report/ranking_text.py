@@ -70,6 +70,8 @@ def best_of_n_text(document: Mapping[str, Any]) -> str:
         notes.append(
             f"In {_of(document['n_unranked'], 'problem')} no answer could be ranked; it counts as a blind pick."
         )
+    if document["n_unvoted"]:
+        notes.append(f"In {_of(document['n_unvoted'], 'problem')} no answer votes; the majority is a blind pick there.")
     if document["n_tied"]:
         notes.append(
             f"In {_of(document['n_tied'], 'problem')} right and wrong answers share the first rank: each answer there "
