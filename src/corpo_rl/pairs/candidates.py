@@ -10,8 +10,8 @@ from typing import Any
 
 from corpo_rl.errors import DataError
 from corpo_rl.pairs.cut import without_calculator_marks
-from corpo_rl.pairs.files import normalised, shown
-from corpo_rl.pairs.problem_forms import id_field, optional_text
+from corpo_rl.pairs.fields import any_text, id_field, optional_text, shown_any
+from corpo_rl.pairs.files import normalised
 from corpo_rl.pairs.python_source import parsed_prompt, without_texts
 from corpo_rl.pairs.rows import read_rows
 from corpo_rl.records import Candidate, FinalAnswer, Problem
@@ -116,9 +116,7 @@ class _Found:
         where, source = answer.where, answer.source or default
         number = self.n_of[problem.problem_id, source]
         self.n_of[problem.problem_id, source] += 1
-        if answer.text is not None and not isinstance(answer.text, str):
-            raise DataError(f"{where}: expected the text of an answer, found {shown(answer.text)}")
-        text = _clean(answer.text or "", where=where)
+        text = any_text(answer.text or "", where=where)
         continues = answer.continues and problem.prompt != ""
         # a body of nothing is what a model said after the prompt; an answer of nothing was never given
         if answer.text is None or not (continues or text.strip()):
@@ -151,7 +149,7 @@ def _answers(row: Mapping[str, Any], *, where: str) -> Iterator[_Answer]:
         return
     continues = row.get("continues_prompt", name in _CONTINUING)
     if not isinstance(continues, bool):
-        raise DataError(f"{where}: continues_prompt: expected true or false, found {shown(continues)}")
+        raise DataError(f"{where}: continues_prompt: expected true or false, found {shown_any(continues)}")
     value = row[name]
     if isinstance(value, list):
         for number, text in enumerate(value):
@@ -161,17 +159,9 @@ def _answers(row: Mapping[str, Any], *, where: str) -> Iterator[_Answer]:
     yield _Answer(value, continues, source=source, candidate_id=candidate_id, where=f"{where}: {name}")
 
 
-def _clean(text: str, *, where: str) -> str:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise DataError(f"{where}: expected text, found half a surrogate pair in it (broken escape)") from None
-    return text
-
-
 def _name_of(row: Mapping[str, Any], where: str) -> str:
     name = next((row[name] for name in (*_IDS, *_QUESTIONS) if row.get(name) is not None), None)
-    return where if name is None else shown(name)
+    return where if name is None else shown_any(name)
 
 
 class _Problems:

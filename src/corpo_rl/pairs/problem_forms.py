@@ -1,4 +1,4 @@
-"""One row of a published problem set as a `Problem`: a function for each form."""
+"""Rows of HumanEval and MBPP as problems: functions judged by assert statements."""
 
 import ast
 import builtins
@@ -6,12 +6,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from corpo_rl.errors import DataError
+from corpo_rl.pairs.fields import any_text, id_field, list_field, optional_text
 from corpo_rl.pairs.files import shown, text_field
 from corpo_rl.pairs.python_source import (
     called_names,
     defined_functions,
     defined_names,
     has_assert,
+    imported_names,
+    imports_of,
     parsed,
     parsed_prompt,
     used_names,
@@ -39,8 +42,8 @@ def humaneval_problem(row: Mapping[str, Any], *, where: str) -> Problem:
         raise DataError(f"{where}: prompt: expected Python code that ends inside a function, found none that parses")
     solution = optional_text(row, "canonical_solution", where=where)
     reference = None if solution is None else _completed(prompt, tree, solution, entry_point, where=where)
-    tests = _checked(source, where=f"{where}: test")
-    if not _reaches(tests, entry_point):
+    tests = checked_tests(source, where=f"{where}: test")
+    if not reaches(tests, entry_point):
         return _asked_as_mbpp(tests, tree, reference, entry_point, problem_id=problem_id, where=where)
     if entry_point not in defined_functions(tree):
         raise DataError(
@@ -51,25 +54,87 @@ def humaneval_problem(row: Mapping[str, Any], *, where: str) -> Problem:
     return Problem(problem_id, prompt, FunctionTests(entry_point, source, preamble), prompt=prompt, reference=reference)
 
 
-def id_field(row: Mapping[str, Any], *names: str, where: str) -> str:
-    """The first of these fields that is there, which must be text or a whole number.
+def mbpp_problem(row: Mapping[str, Any], *, where: str) -> Problem:
+    """MBPP's own form, full or sanitized: `task_id`, `text` or `prompt`, `code` and `test_list`.
+
+    The tests' own code is in `test_setup_code` or `test_imports`; `challenge_test_list` is used too.
 
     Raises:
-        DataError: None is there, or it is neither.
+        DataError: A field is missing or of the wrong kind, or the tests do not tell which function they are about.
     """
-    name = next((name for name in names if row.get(name) is not None), None)
-    if name is None:
-        raise DataError(f"{where}: no field {names[0]!r} (fields: {', '.join(row) or 'none'})")
-    value = row[name]
-    return str(value) if type(value) is int else text_field(row, name, where=where)
+    lists = {
+        name: list_field(row, name, where=where) if row.get(name) is not None else []
+        for name in ("test_list", "challenge_test_list", "test_imports")
+    }
+    for name, lines in lists.items():
+        for line in lines:
+            any_text(line, where=f"{where}: {name}")
+    asserts = [*lists["test_list"], *lists["challenge_test_list"]]
+    if not asserts:
+        raise DataError(f"{where}: a problem without tests: expected assert statements in test_list, found none")
+    setup = [optional_text(row, "test_setup_code", where=where) or "", *lists["test_imports"]]
+    return tested_problem(
+        asserts,
+        setup="\n".join(part for part in setup if part.strip()),
+        task=text_field(row, "text" if "text" in row else "prompt", where=where),
+        reference=text_field(row, "code", where=where),
+        problem_id=id_field(row, "task_id", where=where),
+        where=where,
+    )
 
 
-def optional_text(row: Mapping[str, Any], name: str, *, where: str) -> str | None:
-    """A text field, or None where it is absent, null or blank."""
-    value = row.get(name)
-    if value is None or value == "":
-        return None
-    return text_field(row, name, where=where)
+def checked_tests(source: str, *, where: str) -> ast.Module:
+    """Test code, parsed.
+
+    Raises:
+        DataError: It does not parse, or asserts nothing.
+    """
+    tests = parsed(source)
+    if tests is None:
+        raise DataError(f"{where}: expected Python code, found text that does not parse")
+    if not has_assert(tests):
+        raise DataError(f"{where}: a problem without tests: expected assert statements, found none")
+    return tests
+
+
+def reaches(tests: ast.Module, entry_point: str) -> bool:
+    """Whether tests speak of the candidate: by the argument of their check function, or by name."""
+    check = _check_function(tests)
+    argument = [] if check is None else [one.arg for one in check.args.args][:1]
+    return not used_names(tests).isdisjoint((*argument, entry_point))
+
+
+def tested_problem(
+    asserts: Sequence[str], *, setup: str, task: str, reference: str, problem_id: str, where: str
+) -> Problem:
+    """A problem told by a sentence and by test statements that call one of the functions of its reference.
+
+    MBPP's sentences do not name the function, so the first test is part of the text. Modules that the tests use and
+    only the reference imports are imported for them.
+
+    Raises:
+        DataError: The tests do not parse, or do not tell which function they are about.
+    """
+    tests = checked_tests("\n".join(asserts), where=f"{where}: tests")
+    code, before = parsed(reference), parsed(setup)
+    if code is None or before is None:
+        raise DataError(f"{where}: expected Python code as reference and set-up, found text that does not parse")
+    called, functions = called_names(tests), defined_functions(code)
+    foreign = set(dir(builtins)) | defined_names(before)
+    # a function may be named like one of Python's own, but others go first
+    names = sorted((called & functions) - foreign) or sorted(called & functions)
+    if len(names) != 1:
+        raise DataError(
+            f"{where}: expected tests that call one function of the reference, found "
+            f"{' and '.join(names) or 'none'} (called: {', '.join(sorted(called)) or 'nothing'})"
+        )
+    needed = used_names(tests) - defined_names(before) - set(names)
+    missing = sorted(needed & defined_names(code) - imported_names(code))
+    if missing:
+        raise DataError(f"{where}: the tests use {', '.join(missing)}, which nothing but the reference defines")
+    preamble = "\n".join(part for part in (setup, imports_of(code, needed)) if part)
+    text = f"{task.strip()}\nYour code should pass tests like this one:\n{asserts[0].strip()}"
+    return Problem(problem_id, text, FunctionTests(names[0], "\n".join(asserts), preamble), reference=reference)
 
 
 def _completed(prompt: str, tree: ast.Module, solution: str, entry_point: str, *, where: str) -> str:
@@ -84,26 +149,9 @@ def _completed(prompt: str, tree: ast.Module, solution: str, entry_point: str, *
     raise DataError(f"{where}: canonical_solution: expected code that completes the prompt, found none that parses")
 
 
-def _checked(source: str, *, where: str) -> ast.Module:
-    """The tests, parsed; with a test in them."""
-    tests = parsed(source)
-    if tests is None:
-        raise DataError(f"{where}: expected Python code, found text that does not parse")
-    if not has_assert(tests):
-        raise DataError(f"{where}: a problem without tests: expected assert statements, found none")
-    return tests
-
-
 def _check_function(tests: ast.Module) -> ast.FunctionDef | None:
     checks = [node for node in tests.body if isinstance(node, ast.FunctionDef) and node.name == "check"]
     return checks[-1] if checks else None
-
-
-def _reaches(tests: ast.Module, entry_point: str) -> bool:
-    """Whether the tests speak of the candidate: by the argument of their check function, or by name."""
-    check = _check_function(tests)
-    argument = [] if check is None else [one.arg for one in check.args.args][:1]
-    return not used_names(tests).isdisjoint((*argument, entry_point))
 
 
 def _asked_as_mbpp(
@@ -132,31 +180,3 @@ def _asked_as_mbpp(
         )
     except DataError:
         raise DataError(wrong) from None
-
-
-def tested_problem(
-    asserts: Sequence[str], *, setup: str, task: str, reference: str, problem_id: str, where: str
-) -> Problem:
-    """A problem told by a sentence and test statements that call one of the functions of its reference.
-
-    Raises:
-        DataError: The tests do not parse, or do not tell which function they are about.
-    """
-    source = "\n".join(asserts)
-    tests = _checked(source, where=f"{where}: tests")
-    code, before = parsed(reference), parsed(setup)
-    if code is None or before is None:
-        raise DataError(f"{where}: expected Python code as reference and set-up, found text that does not parse")
-    foreign = set(dir(builtins)) | defined_names(before)
-    called = called_names(tests)
-    names = sorted((called - foreign) & defined_functions(code)) or sorted(called & defined_functions(code))
-    if len(names) != 1:
-        raise DataError(
-            f"{where}: expected tests that call one function of the reference, found "
-            f"{' and '.join(names) or 'none'} (called: {', '.join(sorted(called)) or 'nothing'})"
-        )
-    missing = sorted((defined_names(code) & used_names(tests)) - defined_names(before) - set(names))
-    if missing:
-        raise DataError(f"{where}: the tests use {', '.join(missing)}, which nothing but the reference defines")
-    text = f"{task.strip()}\nYour code should pass tests like this one:\n{asserts[0].strip()}"
-    return Problem(problem_id, text, FunctionTests(names[0], source, setup), reference=reference)

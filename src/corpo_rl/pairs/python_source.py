@@ -64,6 +64,17 @@ def defined_functions(tree: ast.Module) -> set[str]:
     return {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
 
 
+def imported_names(tree: ast.Module) -> set[str]:
+    """Names that imports at the top level of the code bind."""
+    return {name for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom) for name in _bound_by(node)}
+
+
+def imports_of(tree: ast.Module, names: set[str]) -> str:
+    """Source of the imports at the top level of the code that bind one of these names."""
+    kept = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
+    return "\n".join(ast.unparse(node) for node in kept if not names.isdisjoint(_bound_by(node)))
+
+
 def called_names(tree: ast.AST) -> set[str]:
     """Plain names that the code calls, wherever."""
     return {node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
