@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 import click
 
-from corpo_rl.cli.ranking import open_verifier, sampling_of, task_of
+from corpo_rl.cli.ranking import CALLS_FILE, open_verifier, sampling_of, task_of
 from corpo_rl.errors import DataError, UsageError
 
-CALLS_FILE, RANKING_FILE = "calls.jsonl", "ranking.json"
+RANKING_FILE = "ranking.json"
 TEXT_FIELDS = ("text", "completion", "answer", "solution", "response", "output")
 """Where a line of JSON may have its answer; the first of these that it has."""
 PROBLEM_FIELDS = ("problem_id", "task_id", "question")

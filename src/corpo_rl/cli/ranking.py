@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from corpo_rl.records import Sample, SampleRequest, SamplingSettings
     from corpo_rl.tasks.base import Task
 
+CALLS_FILE = "calls.jsonl"
+"""Where the completions of a verifier are kept."""
+
 
 def sampling_of(*, samples: int, temperature: float | None, max_new_tokens: int) -> "SamplingSettings":
     """How the verifier is sampled: greedily for one sample, at temperature 1 for more, unless told otherwise.

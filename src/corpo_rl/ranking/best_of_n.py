@@ -202,16 +202,15 @@ def best_of_n(
 
 def _choice(group: AnswerGroup, ranking: Ranking, votes: Votes | None) -> Choice:
     labels = [bool(answer.correct) for answer in group.answers]
-    everyone = range(len(labels))
+    everyone = list(range(len(labels)))
     ranked = [place for answer in ranking.best for place in answer.members]
     elected = _elected(votes([answer.text for answer in group.answers])) if votes else []
+    majority = [_share(labels, places) for places in elected or [everyone]]
     return Choice(
         group.problem_id,
         verifier=_share(labels, ranked or everyone),
         random=_share(labels, everyone),
-        majority=math.nan
-        if votes is None
-        else math.fsum(_share(labels, places) for places in elected or [everyone]) / max(1, len(elected)),
+        majority=math.nan if votes is None else math.fsum(majority) / len(majority),
         oracle=float(any(labels)),
         ranked=bool(ranked),
         voted=bool(elected),
@@ -228,7 +227,7 @@ def _elected(votes: Sequence[Hashable | None]) -> list[list[int]]:
     return [places for places in voters.values() if len(places) == most]
 
 
-def _share(labels: Sequence[bool], places: Sequence[int] | range) -> float:
+def _share(labels: Sequence[bool], places: Sequence[int]) -> float:
     return sum(labels[place] for place in places) / len(places)
 
 

@@ -1,0 +1,140 @@
+import json
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from corpo_rl.cli.best_of_n import final_answer_votes, read_answer_groups, run_best_of_n
+from corpo_rl.errors import UsageError
+from corpo_rl.pairs.final_answers import FinalAnswerJudge
+from corpo_rl.ranking.result import RankingSettings
+from corpo_rl.records import SamplingSettings
+from tests.ranking.verifiers import Verifier
+
+PUBLISHED = Path(__file__).parents[2].parent / "shared" / "data" / "gsm8k" / "example_model_solutions.jsonl"
+GREEDY = SamplingSettings(max_new_tokens=64, temperature=0.0)
+MODELS = ("six", "seven", "eight", "nine")
+
+
+@pytest.fixture
+def verifier(monkeypatch):
+    """A scripted policy in the place of a real one, which knows that answers with "surely" are right."""
+    scripted = Verifier(lambda a, b: (9 if "surely" in a else 1, 9 if "surely" in b else 1))
+    scripted.specs = []
+
+    def open_policy(spec):
+        scripted.specs.append(spec)
+        return SimpleNamespace(stream=scripted)
+
+    monkeypatch.setitem(sys.modules, "corpo_rl.policies.opening", SimpleNamespace(open_policy=open_policy))
+    return scripted
+
+
+def written(path, rows):
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def solutions(tmp_path):
+    """GSM8K's form: in problem k the models say k, k, k + 1 and k + 2, and k + k % 3 is right."""
+    rows = []
+    for number in range(6):
+        said = [number, number, number + 1, number + 2]
+        right = number + number % 3
+        row = {"question": f"What is {number}?", "ground_truth": f"A: {right}"}
+        for model, value in zip(MODELS, said, strict=True):
+            how = "surely" if value == right else "hardly"
+            row[model] = {"is_correct": value == right, "solution": f"It is {how} so, says {model}.\nA: {value}"}
+        rows.append(row)
+    return written(tmp_path / "solutions.jsonl", rows)
+
+
+def tried(labels, problems=None, *, sizes=(4,), out=None, limit=None, **options):
+    return run_best_of_n(
+        "scripted",
+        sizes=sizes,
+        labels=labels,
+        problems=problems,
+        sampling=GREEDY,
+        settings=RankingSettings(**options),
+        out=out,
+        limit=limit,
+    )
+
+
+def values(document):
+    return {name: figure["value"] for name, figure in document["figures"].items()}
+
+
+def test_published_gsm8k_answers(verifier, solutions, capsys):
+    (document,) = tried(solutions)
+    # random: two problems each with 2, 1, 1 of 4 right; the majority says k, right in problems 0 and 3
+    assert values(document) == {
+        "random": pytest.approx((2 + 1 + 1) / 12),
+        "majority": pytest.approx(1 / 3),
+        "verifier": 1.0,
+        "oracle": 1.0,
+        "gain": pytest.approx(2 / 3),
+        "headroom": 1.0,
+    }
+    assert (document["model"], document["n"], document["n_problems"]) == ("scripted", 4, 6)
+    assert document["sampling"]["max_new_tokens"] == 64
+    assert verifier.specs == ["scripted"]
+    assert "72/72" in capsys.readouterr().err  # 6 problems x 6 pairs x 2 orders
+
+
+def test_several_sizes_share_their_calls_and_a_limit_takes_the_first_problems(verifier, solutions, tmp_path):
+    documents = tried(solutions, sizes=(2, 4), out=tmp_path / "out", limit=3)
+    assert [(document["n"], document["n_problems"]) for document in documents] == [(2, 3), (4, 3)]
+    assert verifier.n_calls == 3 * 6 * 2, "what was asked for 2 is not asked again for 4"
+    assert tried(solutions, sizes=(2, 4), out=tmp_path / "out", limit=3) == documents
+    assert verifier.n_calls == 36
+
+
+def test_votes_of_equal_answers_are_equal():
+    texts = [
+        "Half.\nA: 1/2",
+        "So it is\n#### 0.50",
+        "thus $\\boxed{\\frac{1}{2}}$",
+        "no mark here",
+        "A: $1,200",
+        "A: 1200.00",
+        "A: 12",
+        "A: seven",
+    ]
+    with FinalAnswerJudge() as judge:
+        votes = final_answer_votes(texts, judge)
+        assert votes[0] == votes[1] == votes[2]
+        assert votes[3] is None
+        assert votes[4] == votes[5]
+        assert len({*votes[:2], *votes[3:]}) == 5  # 1/2, none, 1200, 12 and seven
+        assert final_answer_votes([], judge) == []
+
+
+def test_plain_numbers_need_no_judge():
+    class Absent:
+        def judge(self, tests, text):
+            raise AssertionError("asked about plain numbers")
+
+    votes = final_answer_votes(["A: 7", "A: $7.00", "A: 8", "A: -7", "A: 7."], Absent())
+    assert votes == ["7", "7", "8", "-7", "7"]
+
+
+def test_labels_need_their_problems(verifier, tmp_path):
+    path = written(tmp_path / "labels.jsonl", [{"problem_id": "a", "text": "x", "correct": True}])
+    with pytest.raises(UsageError, match="--problems: expected the file of the problems that the labels are about"):
+        tried(path)
+    assert verifier.specs == []
+
+
+@pytest.mark.skipif(not PUBLISHED.exists(), reason="needs the published GSM8K answers beside the checkout")
+def test_the_published_answers_can_be_read_whole():
+    groups, is_math = read_answer_groups(PUBLISHED, None)
+    assert is_math
+    assert len(groups) == 1319
+    answers = [answer for group in groups for answer in group.answers]
+    # 286 + 515 + 458 + 742 right ones of 5,276, of which 11 have no final answer
+    assert len(answers) == 5265
+    assert sum(answer.correct for answer in answers) == 2001
