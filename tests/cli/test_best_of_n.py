@@ -1,4 +1,5 @@
 import json
+import re
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,6 +13,7 @@ from corpo_rl.ranking.result import RankingSettings
 from corpo_rl.records import SamplingSettings
 from tests.ranking.verifiers import Verifier
 
+DOCS = Path(__file__).parents[2] / "docs" / "ranking.md"
 PUBLISHED = Path(__file__).parents[2].parent / "shared" / "data" / "gsm8k" / "example_model_solutions.jsonl"
 GREEDY = SamplingSettings(max_new_tokens=64, temperature=0.0)
 MODELS = ("six", "seven", "eight", "nine")
@@ -91,6 +93,13 @@ def test_several_sizes_share_their_calls_and_a_limit_takes_the_first_problems(ve
     assert verifier.n_calls == 3 * 6 * 2, "what was asked for 2 is not asked again for 4"
     assert tried(solutions, sizes=(2, 4), out=tmp_path / "out", limit=3) == documents
     assert verifier.n_calls == 36
+
+
+def test_every_field_of_the_file_is_described(verifier, solutions):
+    described = set(re.findall(r"`([\w-]+)`", DOCS.read_text(encoding="utf-8").split("## Files")[1]))
+    (document,) = tried(solutions)
+    parts = (document, document["figures"]["gain"], document["problems"][0])
+    assert {name for part in parts for name in part} - described == set()
 
 
 def test_votes_of_equal_answers_are_equal():

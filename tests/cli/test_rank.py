@@ -1,6 +1,8 @@
 import json
+import re
 import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -9,6 +11,8 @@ from click.testing import CliRunner
 from corpo_rl.cli.main import cli
 from corpo_rl.errors import DataError, UsageError
 from tests.ranking.verifiers import Verifier, by_quality
+
+DOCS = Path(__file__).parents[2] / "docs" / "ranking.md"
 
 
 @pytest.fixture
@@ -89,6 +93,10 @@ def test_json_lines_and_lines_of_text(verifier, problem, tmp_path):
         (["line 4"], "green", 5),
         (["line 1"], "red", 3),
     ]
+    array = tmp_path / "answers.json"
+    array.write_text(json.dumps(["red", {"output": "violet"}], indent=1))
+    found = json.loads(run(problem, array, "--model", "scripted", "--json").stdout)
+    assert [(row["names"], row["text"]) for row in found["answers"]] == [(["item 2"], "violet"), (["item 1"], "red")]
     text = tmp_path / "answers.txt"
     text.write_text("red\n\n violet \n")
     found = json.loads(run(problem, text, "--model", "scripted", "--json").stdout)
@@ -156,6 +164,13 @@ def test_a_killed_ranking_goes_on(verifier, problem, answers, tmp_path):
     assert verifier.n_calls == before + 3
 
 
+def test_every_field_of_the_files_is_described(verifier, problem, answers):
+    described = set(re.findall(r"`(\w+)`", DOCS.read_text(encoding="utf-8").split("`ranking.json` (also")[1]))
+    document = json.loads(run(problem, answers, "--model", "scripted", "--json").stdout)
+    parts = (document, document["sampling"], document["settings"], document["answers"][0], document["comparisons"][0])
+    assert {name for part in parts for name in part} - described == set()
+
+
 def test_nothing_parsed_is_shown_and_is_an_error(monkeypatch, problem, answers):
     mute = Verifier(lambda a, b: "A nice question!")
     opening = SimpleNamespace(open_policy=lambda spec: SimpleNamespace(stream=mute))
@@ -188,16 +203,19 @@ def test_too_few_answers(verifier, problem, tmp_path, content, message):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ('"a"\n{"text": "b"', ":2: expected a JSON object or text, found broken JSON ("),
+        ('"a"\n{"text": "b"', ": line 2: expected a JSON object or text, found broken JSON ("),
         (
             '"a"\n{"code": "b", "id": 1}',
-            ":2: expected one of the fields text, completion, answer, solution, response, output, found code, id",
+            ": line 2: expected one of the fields text, completion, answer, solution, response, output, found code, id",
         ),
-        ('"a"\n{}', ":2: expected one of the fields text, completion, answer, solution, response, output, found none"),
-        ('"a"\n{"text": ["b"]}', ":2: expected the answer as text, found list"),
-        ('"a"\n7', ":2: expected the answer as text, found int"),
+        (
+            '"a"\n{}',
+            ": line 2: expected one of the fields text, completion, answer, solution, response, output, found none",
+        ),
+        ('"a"\n{"text": ["b"]}', ": line 2: expected the answer as text, found list"),
+        ('"a"\n7', ": line 2: expected the answer as text, found int"),
         ('"a"\n" \\n"', ": line 2: expected an answer, found an empty text; remove it"),
-        ("[" * 100_000, ":1: expected a JSON object or text, found broken JSON ("),
+        ("[" * 100_000, ": line 1: expected a JSON object or text, found broken JSON ("),
         (
             '{"text": "a", "task_id": "one"}\n{"text": "b", "task_id": "two"}',
             ": expected answers to one problem, found several (task_id 'one', task_id 'two', ...); keep one problem's",

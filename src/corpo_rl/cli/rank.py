@@ -3,7 +3,7 @@
 import hashlib
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -156,7 +156,7 @@ def rank(
 
 
 def read_answers(path: Path) -> list[NamedText]:
-    """Answers of a folder of text files, by name, of a JSON Lines file, or of a text file with an answer a line.
+    """Answers of a folder of text files, by name, of JSON Lines, a JSON array, or a text file with an answer a line.
 
     Raises:
         DataError: There is none, one is blank or no text, or the file holds answers to several problems.
@@ -165,7 +165,7 @@ def read_answers(path: Path) -> list[NamedText]:
         files = sorted(file for file in path.iterdir() if file.is_file() and not file.name.startswith("."))
         answers = [NamedText(file.name, _text(file).strip("\r\n").rstrip()) for file in files]
     elif path.suffix in (".jsonl", ".ndjson", ".json"):
-        answers = _answers_of_json_lines(path)
+        answers = _answers_of_json(path)
     else:
         lines = enumerate(_text(path).splitlines(), start=1)
         answers = [NamedText(f"line {number}", line.strip()) for number, line in lines if line.strip()]
@@ -178,36 +178,47 @@ def read_answers(path: Path) -> list[NamedText]:
     return answers
 
 
-def _answers_of_json_lines(path: Path) -> list[NamedText]:
+def _answers_of_json(path: Path) -> list[NamedText]:
     answers: list[NamedText] = []
-    problems: dict[Any, int] = {}
-    for number, line in enumerate(_text(path).split("\n"), start=1):
-        if not line.strip():
-            continue
-        where = f"{path}:{number}"
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise DataError(f"{where}: expected a JSON object or text, found broken JSON ({error})") from None
+    problems: list[str] = []
+    for name, row in _json_rows(path):
+        where = f"{path}: {name}"
         if isinstance(row, Mapping):
-            name = next((name for name in TEXT_FIELDS if name in row), None)
-            if name is None:
+            field = next((field for field in TEXT_FIELDS if field in row), None)
+            if field is None:
                 raise DataError(
                     f"{where}: expected one of the fields {', '.join(TEXT_FIELDS)}, found {', '.join(row) or 'none'}"
                 )
-            for field in PROBLEM_FIELDS:
-                if field in row:
-                    problems.setdefault(f"{field} {row[field]!r}", number)
-            row = row[name]
+            problems += [f"{known} {row[known]!r}" for known in PROBLEM_FIELDS if known in row]
+            row = row[field]
         if not isinstance(row, str):
             raise DataError(f"{where}: expected the answer as text, found {type(row).__name__}")
-        answers.append(NamedText(f"line {number}", row.strip("\r\n").rstrip()))
-    if len({about.split()[0] for about in problems}) < len(problems):
+        answers.append(NamedText(name, row.strip("\r\n").rstrip()))
+    different = list(dict.fromkeys(problems))
+    if len({about.split()[0] for about in different}) < len(different):
         raise DataError(
-            f"{path}: expected answers to one problem, found several ({', '.join(list(problems)[:2])}, ...); keep one "
+            f"{path}: expected answers to one problem, found several ({', '.join(different[:2])}, ...); keep one "
             "problem's lines, or judge all with: corpo-rl evaluate --best-of-n"
         )
     return answers
+
+
+def _json_rows(path: Path) -> Iterator[tuple[str, Any]]:
+    """Names and values: the lines of JSON Lines, or the items of a single array."""
+    text = _text(path)
+    if path.suffix == ".json" and text.lstrip().startswith("["):
+        yield from ((f"item {number}", row) for number, row in enumerate(_json(text, str(path)), start=1))
+        return
+    for number, line in enumerate(text.split("\n"), start=1):
+        if line.strip():
+            yield f"line {number}", _json(line, f"{path}: line {number}")
+
+
+def _json(text: str, where: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{where}: expected a JSON object or text, found broken JSON ({error})") from None
 
 
 def _problem_text(path: Path) -> str:
