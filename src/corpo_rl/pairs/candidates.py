@@ -10,8 +10,8 @@ from typing import Any
 
 from corpo_rl.errors import DataError
 from corpo_rl.pairs.cut import without_calculator_marks
-from corpo_rl.pairs.fields import any_text, id_field, optional_text, shown_any
-from corpo_rl.pairs.files import normalised
+from corpo_rl.pairs.fields import any_text, id_field, optional_text
+from corpo_rl.pairs.files import normalised, shown
 from corpo_rl.pairs.python_source import parsed_prompt, without_texts
 from corpo_rl.pairs.rows import read_rows
 from corpo_rl.records import Candidate, FinalAnswer, Problem
@@ -149,7 +149,7 @@ def _answers(row: Mapping[str, Any], *, where: str) -> Iterator[_Answer]:
         return
     continues = row.get("continues_prompt", name in _CONTINUING)
     if not isinstance(continues, bool):
-        raise DataError(f"{where}: continues_prompt: expected true or false, found {shown_any(continues)}")
+        raise DataError(f"{where}: continues_prompt: expected true or false, found {shown(continues)}")
     value = row[name]
     if isinstance(value, list):
         for number, text in enumerate(value):
@@ -161,7 +161,7 @@ def _answers(row: Mapping[str, Any], *, where: str) -> Iterator[_Answer]:
 
 def _name_of(row: Mapping[str, Any], where: str) -> str:
     name = next((row[name] for name in (*_IDS, *_QUESTIONS) if row.get(name) is not None), None)
-    return where if name is None else shown_any(name)
+    return where if name is None else shown(name)
 
 
 class _Problems:

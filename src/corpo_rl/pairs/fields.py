@@ -41,7 +41,7 @@ def any_text(value: Any, *, where: str) -> str:
         DataError: It is none, or holds half a surrogate pair.
     """
     if not isinstance(value, str):
-        raise DataError(f"{where}: expected text, found {shown_any(value)}")
+        raise DataError(f"{where}: expected text, found {shown(value)}")
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -58,7 +58,7 @@ def list_field(row: Mapping[str, Any], name: str, *, where: str) -> list[Any]:
     if name not in row:
         raise DataError(f"{where}: no field {name!r} (fields: {', '.join(row) or 'none'})")
     if not isinstance(row[name], list):
-        raise DataError(f"{where}: {name}: expected a list, found {shown_any(row[name])}")
+        raise DataError(f"{where}: {name}: expected a list, found {shown(row[name])}")
     return list(row[name])
 
 
@@ -76,11 +76,3 @@ def decoded(text: str, *, where: str) -> Any:
         raise DataError(
             f"{where}: expected JSON in the text, found it nested too deep or with too long a number"
         ) from None
-
-
-def shown_any(value: Any) -> str:
-    """A value as error messages show it, also one that JSON cannot say, such as parquet holds."""
-    try:
-        return shown(value)
-    except (TypeError, ValueError):
-        return type(value).__name__

@@ -158,7 +158,7 @@ def text_field(row: Mapping[str, Any], name: str, *, where: str) -> str:
 
 def shown(value: Any) -> str:
     """A value as error messages show it: JSON, cut to stay on one line."""
-    text = json.dumps(value)
+    text = json.dumps(value, default=repr)  # parquet holds what JSON cannot say
     return text if len(text) <= 40 else text[:37] + "..."
 
 

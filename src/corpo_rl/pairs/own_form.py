@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from corpo_rl.errors import DataError
-from corpo_rl.pairs.fields import any_text, id_field, list_field, optional_text, shown_any
-from corpo_rl.pairs.files import text_field
+from corpo_rl.pairs.fields import any_text, id_field, list_field, optional_text
+from corpo_rl.pairs.files import shown, text_field
 from corpo_rl.pairs.problem_forms import checked_tests, reaches
 from corpo_rl.pairs.program_forms import call
 from corpo_rl.pairs.python_source import defined_names, parsed, parsed_prompt, without_definition
@@ -23,9 +23,9 @@ def own_problem(row: Mapping[str, Any], *, where: str) -> Problem:
     tests = row.get("tests")
     place = f"{where}: tests"
     if not tests:
-        raise DataError(f"{where}: a problem without tests: expected {_KINDS}, found {shown_any(tests)}")
+        raise DataError(f"{where}: a problem without tests: expected {_KINDS}, found {shown(tests)}")
     if not isinstance(tests, dict):
-        raise DataError(f"{place}: expected {_KINDS}, found {shown_any(tests)}")
+        raise DataError(f"{place}: expected {_KINDS}, found {shown(tests)}")
     prompt = optional_text(row, "prompt", where=where) or ""
     return Problem(
         id_field(row, "problem_id", where=where),
@@ -77,7 +77,7 @@ def _numbered(tests: Mapping[str, Any], name: str, *, where: str) -> list[tuple[
         raise DataError(f"{where}: a problem without tests: expected some {name}, found an empty list")
     for number, item in enumerate(items):
         if not isinstance(item, dict):
-            raise DataError(f"{where}: {name} {number}: expected an object, found {shown_any(item)}")
+            raise DataError(f"{where}: {name} {number}: expected an object, found {shown(item)}")
     return list(enumerate(items))
 
 
@@ -100,5 +100,5 @@ def _seconds(value: Any, *, where: str) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 3600:
-        raise DataError(f"{where}: expected seconds, more than 0 and under an hour, found {shown_any(value)}")
+        raise DataError(f"{where}: expected seconds, more than 0 and under an hour, found {shown(value)}")
     return float(value)

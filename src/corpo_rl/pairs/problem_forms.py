@@ -14,6 +14,7 @@ from corpo_rl.pairs.python_source import (
     defined_names,
     has_assert,
     imported_names,
+    imports_missing,
     imports_of,
     parsed,
     parsed_prompt,
@@ -50,7 +51,8 @@ def humaneval_problem(row: Mapping[str, Any], *, where: str) -> Problem:
             f"{where}: entry_point: expected a function that the prompt begins, found {shown(entry_point)} "
             f"(functions: {', '.join(sorted(defined_functions(tree))) or 'none'})"
         )
-    preamble = without_definition(tree, entry_point)
+    missing = imports_missing(tests, known=defined_names(tree))
+    preamble = "\n".join(part for part in (missing, without_definition(tree, entry_point)) if part)
     return Problem(problem_id, prompt, FunctionTests(entry_point, source, preamble), prompt=prompt, reference=reference)
 
 
@@ -132,7 +134,9 @@ def tested_problem(
     missing = sorted(needed & defined_names(code) - imported_names(code))
     if missing:
         raise DataError(f"{where}: the tests use {', '.join(missing)}, which nothing but the reference defines")
-    preamble = "\n".join(part for part in (setup, imports_of(code, needed)) if part)
+    imports = imports_of(code, needed)
+    known = defined_names(before) | imported_names(code) | set(names)
+    preamble = "\n".join(part for part in (imports_missing(tests, known=known), imports, setup) if part)
     text = f"{task.strip()}\nYour code should pass tests like this one:\n{asserts[0].strip()}"
     return Problem(problem_id, text, FunctionTests(names[0], "\n".join(asserts), preamble), reference=reference)
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from corpo_rl.errors import DataError
 from corpo_rl.pairs.cut import program_of
-from corpo_rl.pairs.fields import any_text, decoded, id_field, list_field, optional_text, shown_any
-from corpo_rl.pairs.files import text_field
+from corpo_rl.pairs.fields import any_text, decoded, id_field, list_field, optional_text
+from corpo_rl.pairs.files import shown, text_field
 from corpo_rl.records import CallTests, Problem, ProgramTests
 
 TEST_KINDS = ("public", "private", "generated")
@@ -36,7 +36,7 @@ def apps_problem(row: Mapping[str, Any], *, where: str) -> Problem:
     if not tests:
         raise DataError(f"{where}: a problem without tests: expected inputs and outputs in input_output, found none")
     if not isinstance(tests, dict):
-        raise DataError(f"{where}: input_output: expected an object, found {shown_any(tests)}")
+        raise DataError(f"{where}: input_output: expected an object, found {shown(tests)}")
     place = f"{where}: input_output"
     inputs, outputs = (list_field(tests, name, where=place) for name in ("inputs", "outputs"))
     _check_lengths(inputs, outputs, where=place)
@@ -110,7 +110,7 @@ def _lines(value: Any, *, where: str) -> str:
 def _calls(inputs: list[Any], outputs: list[Any], *, where: str) -> tuple[tuple[str, str], ...]:
     for number, arguments in enumerate(inputs):
         if not isinstance(arguments, list):
-            raise DataError(f"{where}: input {number}: expected a list of arguments, found {shown_any(arguments)}")
+            raise DataError(f"{where}: input {number}: expected a list of arguments, found {shown(arguments)}")
     if all(isinstance(expected, list) and len(expected) == 1 for expected in outputs):
         outputs = [expected[0] for expected in outputs]
     return tuple(call(*pair) for pair in zip(inputs, outputs, strict=True))
@@ -126,7 +126,7 @@ def _first_solution(value: Any, *, where: str) -> str | None:
     if not solutions:
         return None
     if not isinstance(solutions, list):
-        raise DataError(f"{where}: expected a list of programs, found {shown_any(solutions)}")
+        raise DataError(f"{where}: expected a list of programs, found {shown(solutions)}")
     return any_text(solutions[0], where=where)
 
 
@@ -135,7 +135,7 @@ def _cases(tests: Any, *, where: str) -> list[tuple[str, str]]:
     if isinstance(tests, list) and all(isinstance(test, dict) for test in tests):
         tests = {name: [test.get(name) for test in tests] for name in ("input", "output")}
     if not isinstance(tests, dict):
-        raise DataError(f"{where}: expected an object with lists input and output, found {shown_any(tests)}")
+        raise DataError(f"{where}: expected an object with lists input and output, found {shown(tests)}")
     inputs, outputs = (list_field(tests, name, where=where) for name in ("input", "output"))
     if not inputs and not outputs:
         return []
@@ -153,7 +153,7 @@ def _time_limit(value: Any, *, where: str) -> float | None:
     if value is None or value == 0:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 3600:
-        raise DataError(f"{where}: expected seconds, more than 0 and under an hour, found {shown_any(value)}")
+        raise DataError(f"{where}: expected seconds, more than 0 and under an hour, found {shown(value)}")
     return float(value)
 
 
@@ -161,7 +161,7 @@ def _python_solution(value: Any, *, where: str) -> str | None:
     if not value:
         return None
     if not isinstance(value, dict):
-        raise DataError(f"{where}: expected an object with lists language and solution, found {shown_any(value)}")
+        raise DataError(f"{where}: expected an object with lists language and solution, found {shown(value)}")
     languages, programs = (list_field(value, name, where=where) for name in ("language", "solution"))
     found = (program for language, program in zip(languages, programs, strict=False) if language in _PYTHON_3)
     program = next(found, None)

@@ -1,6 +1,7 @@
 """What the Python code of a problem says: which names it defines, calls and imports. Parsed, never run."""
 
 import ast
+import sys
 import warnings
 from collections.abc import Iterator
 
@@ -10,7 +11,7 @@ _INDENTS = ("    ", "  ", "\t", "        ", "   ")
 def parsed(source: str) -> ast.Module | None:
     """The syntax tree, or None for text that is no Python code."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SyntaxWarning)  # "\d" in somebody's docstring is not our user's concern
+        warnings.simplefilter("ignore")  # "\d" in somebody's docstring is not our user's concern
         try:
             return ast.parse(source)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -73,6 +74,28 @@ def imports_of(tree: ast.Module, names: set[str]) -> str:
     """Source of the imports at the top level of the code that bind one of these names."""
     kept = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
     return "\n".join(ast.unparse(node) for node in kept if not names.isdisjoint(_bound_by(node)))
+
+
+def imports_missing(tests: ast.Module, *, known: set[str]) -> str:
+    """Imports of the standard modules that test code uses and nothing brings in: some sets lost theirs on the way.
+
+    Args:
+        tests: The test code.
+        known: Names that it finds defined.
+
+    Example:
+        >>> imports_missing(ast.parse("assert math.isclose(area(1), math.pi)"), known={"area"})
+        'import math'
+    """
+    bound = {name for node in ast.walk(tests) if isinstance(node, ast.stmt) for name in _bound_by(node)}
+    bound |= {node.arg for node in ast.walk(tests) if isinstance(node, ast.arg)}
+    owners = {
+        node.value.id
+        for node in ast.walk(tests)
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
+    }
+    missing = sorted((owners & sys.stdlib_module_names) - bound - known)
+    return "\n".join(f"import {name}" for name in missing)
 
 
 def called_names(tree: ast.AST) -> set[str]:
