@@ -116,7 +116,7 @@ class _Found:
         where, source = answer.where, answer.source or default
         number = self.n_of[problem.problem_id, source]
         self.n_of[problem.problem_id, source] += 1
-        text = any_text(answer.text or "", where=where)
+        text = "" if answer.text is None else any_text(answer.text, where=where)
         continues = answer.continues and problem.prompt != ""
         # a body of nothing is what a model said after the prompt; an answer of nothing was never given
         if answer.text is None or not (continues or text.strip()):

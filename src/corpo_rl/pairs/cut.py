@@ -27,7 +27,8 @@ from typing import *
 """What solutions of LeetCode's kind may use unimported: that site imports the standard library for them, and APPS'
 own runner writes a list much like this before every solution."""
 
-_FENCE = re.compile(r"^[ \t]*```[ \t]*(\w*)[^\n]*\n(.*?)(?:^[ \t]*```|\Z)", re.MULTILINE | re.DOTALL)
+_FENCE = re.compile(r"```[ \t]*(\w*)[^\n`]*\n(.*?)(?:^[ \t]*```|\Z)", re.MULTILINE | re.DOTALL)
+"""A block may begin within a line of prose; it ends at the beginning of one, or with the text."""
 _PYTHON = ("python", "python3", "py")
 _CALCULATOR_MARK = re.compile(r"<<[^<>]*>>")
 _FUTURE = re.compile(r"^from __future__ import .*\n?", re.MULTILINE)

@@ -24,7 +24,7 @@ _START_SECONDS = 120.0
 """SymPy loads slowly on a busy machine."""
 _MOST_REPLY = 1 << 16
 _MARK = re.compile(r"^[ \t*>]*(?:#{4}|A:|(?:final )?answer[ \t]*:)[ \t*]*(\S[^\n]*)$", re.MULTILINE | re.IGNORECASE)
-_BOXED = re.compile(r"\\f?boxed[ \t]*\{")
+_BOXED = re.compile(r"\\(?:boxed|fbox)(?:[ \t]*(\{)|[ \t]+([^\s{$][^$\n]*))")
 
 
 def marked_answer(text: str) -> str | None:
@@ -36,9 +36,9 @@ def marked_answer(text: str) -> str | None:
         >>> marked_answer("3 + 4 = 7 eggs\nA: 7"), marked_answer("so $x = \\boxed{\\frac{1}{2}}$ or $0.5$")
         ('7', '\\frac{1}{2}')
     """
-    boxed = [match.end() for match in _BOXED.finditer(text)]
+    boxed = list(_BOXED.finditer(text))
     if boxed:
-        content = _braced(text, boxed[-1])
+        content = _braced(text, boxed[-1].end()) if boxed[-1].group(1) else boxed[-1].group(2)
         if content is not None and content.strip():
             return content.strip()
     lines = _MARK.findall(text)
