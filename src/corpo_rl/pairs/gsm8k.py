@@ -12,9 +12,9 @@ from typing import Any
 
 from corpo_rl.errors import DataError
 from corpo_rl.pairs.build import RatedAnswer, RatedProblem
+from corpo_rl.pairs.cut import without_calculator_marks
 from corpo_rl.pairs.files import read_json_lines, shown, text_field
 
-_CALCULATOR_MARK = re.compile(r"<<[^<>]*>>")
 _FINAL_ANSWER = re.compile(r"^A:\s*\S", re.MULTILINE)
 
 
@@ -52,7 +52,7 @@ def read_gsm8k_answers(path: Path) -> Gsm8kAnswers:
         answers = []
         for source in sources:
             solution, correct = _solution(row[source], where=f"{where}: {source}")
-            text = _CALCULATOR_MARK.sub("", solution).strip()
+            text = without_calculator_marks(solution).strip()
             n_marked += text != solution.strip()
             if _FINAL_ANSWER.search(text) is None:
                 n_unfinished += 1
