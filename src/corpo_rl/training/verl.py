@@ -8,13 +8,15 @@ newer) or `VERL_USE_EXTERNAL_MODULES=corpo_rl.training.verl` (before). Then the 
 Tested on verl 0.9.1. Importing this module registers; nothing else in the package imports it.
 """
 
+import functools
 import inspect
 import json
-import logging
+import sys
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -23,19 +25,24 @@ from numpy.typing import NDArray
 from verl.trainer.ppo import core_algos
 
 from corpo_rl.core.advantages import FLOORED_ESTIMATORS
-from corpo_rl.core.rounding import as_decimals, threshold_as_read
-from corpo_rl.errors import CorpoError, FloorWarning, UsageError
+from corpo_rl.core.floorwatch import FloorWatch
+from corpo_rl.core.rounding import as_decimals
+from corpo_rl.errors import CorpoError, DataError, FloorWarning, UsageError
+from corpo_rl.training.after_import import after_import
 from corpo_rl.training.figures import batch_advantages, batch_figures
+from corpo_rl.training.verl_settings import DYNAMICS_KEY, VERL_NAMES, check_config, warnings_about
 
-VERL_NAMES = {"corpo": "corpo", "loo_corpo": "loo_corpo", "corpo_static": "static", "dr_grpo": "dr_grpo"}
-"""Names in verl's registry, and the estimators they stand for. verl has a grpo and an rloo of its own."""
+FLOOR_CHECK_STEPS = 20
+"""Batches in a row over which the floor is called inert or saturated, as `CorpoConfig` has it for TRL."""
 
-MIN_CORRECT_KEY = "corpo_min_correct"
-DYNAMICS_KEY = "corpo_dynamics_file"
+_TRAINER = "verl.trainer.ppo.v1.trainer_base"
+_SESSIONS = "verl.trainer.ppo.v1.utils"
+_BY_SESSION = "compute_advantage_for_multi_trajectories"
 
-_MULTI_OUTPUT = "compute_advantage_for_multi_trajectories"
-_logger = logging.getLogger(__name__)
 _warned: set[str] = set()
+_floor_watches: dict[tuple[str, float], FloorWatch] = {}
+_latest_figures: dict[str, float] = {}
+"""Of the batch whose advantages were estimated last in this process: verl hands an estimator no metrics to fill."""
 
 
 def advantages_for_verl(
@@ -47,60 +54,32 @@ def advantages_for_verl(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Advantages as verl wants them from an outcome estimator.
 
-    The reward of a rollout is the sum of its token rewards, as for verl's own estimators. One that is NaN is
-    unscorable: it is left out of its group's baseline and gets advantage 0 (verl's own make its whole group NaN). A
+    The reward of a rollout is the sum of its token rewards, masked or not, as for verl's own estimators. One that is
+    NaN is unscorable: it is left out of its group's baseline and gets advantage 0 (verl's own make its whole group
+    NaN). A rollout whose tokens are all masked counts in its group, as it does for verl's own, and gets no advantage. A
     group of one has no peers; its baseline is the larger of its own reward and the floor.
 
     Args:
         estimator: Name of the estimator, as in `corpo_rl.estimate_advantages`.
-        token_level_rewards: Shape [N, T], in task units.
+        token_level_rewards: Shape [N, T], in task units, float32 or float64.
         response_mask: 1 for tokens of the response, 0 for padding. Shape [N, T].
         index: Prompt of each rollout, verl's `uid`. Shape [N].
         config: verl's `algorithm` settings, with `corpo_min_correct`.
 
     Returns:
         Advantages and returns, the same tensor: each rollout's advantage at the tokens of its response. Shape [N, T],
-        of the rewards' type.
+        of the rewards' type and on their device.
 
     Raises:
-        UsageError: A setting is missing, or undoes the estimator; see `check_config`.
+        UsageError: A setting is missing or undoes the estimator, or verl passed no prompts.
+        DataError: A reward is infinite, or rewards are of a type that rounds them.
+        CorpoError: This verl would count a session of several outputs more than once.
     """
-    min_correct = check_config(config)
-    if index is None:
-        raise UsageError(f"{estimator}: verl gave no uid, so that groups cannot be told; a trainer of version 0.9 does")
-    rewards_N = as_decimals(token_level_rewards.sum(dim=-1).double().cpu().numpy())
-    advantages_N = _advantages(estimator, rewards_N, index, min_correct=min_correct)
-    _log_dynamics(estimator, rewards_N, index, advantages_N, min_correct=min_correct, config=config)
-    advantages_NT = _over_tokens(advantages_N, response_mask, like=token_level_rewards)
+    _check_sessions_are_counted_once()
+    trained_N = response_mask.bool().any(dim=-1).cpu().numpy()
+    advantages_N = _estimate(estimator, token_level_rewards, index, config, trained_N=trained_N)
+    advantages_NT = advantages_N.unsqueeze(-1) * response_mask.to(advantages_N)
     return advantages_NT, advantages_NT
-
-
-def check_config(config: Any) -> float:
-    """`corpo_min_correct` of verl's `algorithm` settings, when nothing in them undoes the estimator.
-
-    Warns once when groups without variance are filtered out: those of equal failures carry CoRPO's signal.
-
-    Raises:
-        UsageError: It is missing or no finite number, or the KL penalty is put into the reward.
-    """
-    given = None if config is None else config.get(MIN_CORRECT_KEY)
-    if isinstance(given, bool) or not isinstance(given, int | float) or not np.isfinite(given):
-        raise UsageError(
-            f"algorithm.{MIN_CORRECT_KEY}: expected the least reward that counts as correct, found {given!r}; add "
-            f"+algorithm.{MIN_CORRECT_KEY}=0.2 with the value that suits your reward"
-        )
-    if config.get("use_kl_in_reward"):
-        raise UsageError(
-            "algorithm.use_kl_in_reward: it shifts rewards, so that corpo_min_correct no longer means correctness; set "
-            "algorithm.use_kl_in_reward=False and actor_rollout_ref.actor.use_kl_loss=True"
-        )
-    filters = config.get("filter_groups")
-    if filters is not None and filters.get("enable"):
-        _warn_once(
-            "algorithm.filter_groups drops groups of equal rewards before the estimator sees them; the equal failures "
-            "among them carry CoRPO's signal: set algorithm.filter_groups.enable=False"
-        )
-    return threshold_as_read(float(given))
 
 
 def final_rows(batch_keys: Sequence[str]) -> tuple[list[int], list[int]]:
@@ -130,21 +109,75 @@ def final_rows(batch_keys: Sequence[str]) -> tuple[list[int], list[int]]:
 
 
 def register() -> None:
-    """Put the estimators into verl's registry, and see to it that sessions of several outputs count once.
+    """Put the estimators into verl's registry, and prepare verl's V1 trainer for the time it is imported.
 
-    Raises:
-        CorpoError: verl's function for sessions is not as tested. verl reports a plug-in's error at level DEBUG only,
-            and then knows no estimator of these names: `corpo-rl doctor` shows why.
+    verl reports a plug-in's error at level DEBUG only, and then knows no estimator of these names.
     """
     for name, estimator in VERL_NAMES.items():
-        core_algos.register_adv_est(name)(_estimator(name, estimator))
-    _count_sessions_once()
+        core_algos.register_adv_est(name)(_registered(name, estimator))
+    after_import(_SESSIONS, count_sessions_once)
+    after_import(_TRAINER, prepare_trainer)
 
 
-def _estimator(name: str, estimator: str) -> Callable[..., tuple[torch.Tensor, torch.Tensor]]:
-    registered = core_algos.ADV_ESTIMATOR_REGISTRY.get(name)
-    if registered is not None and registered.__module__ == __name__:
-        return registered  # type: ignore[no-any-return]  # imported twice under two names
+def count_sessions_once(module: ModuleType) -> None:
+    """Wrap the function in which verl counts an agent loop's session once, which it does for its own grpo only.
+
+    Where that function is not as tested it is left alone, and our estimators will refuse to run.
+
+    Args:
+        module: `verl.trainer.ppo.v1.utils`.
+    """
+    original = getattr(module, _BY_SESSION, None)
+    if original is None or getattr(original, "counts_sessions_once", False):
+        return
+    if list(inspect.signature(original).parameters)[:3] != ["data", "batch_keys", "adv_estimator"]:
+        return
+
+    @functools.wraps(original)
+    def counted_once(data: Any, batch_keys: list[str], adv_estimator: Any, *args: Any, **settings: Any) -> Any:
+        estimator = VERL_NAMES.get(getattr(adv_estimator, "value", adv_estimator))
+        if estimator is None:
+            return original(data, batch_keys, adv_estimator, *args, **settings)
+        return _advantages_by_session(data, batch_keys, estimator, settings.get("config"))
+
+    counted_once.counts_sessions_once = True  # type: ignore[attr-defined]
+    setattr(module, _BY_SESSION, counted_once)
+
+
+def prepare_trainer(module: ModuleType) -> None:
+    """Have verl's V1 trainer check its configuration at the start, and log `corpo/...` among its metrics.
+
+    Args:
+        module: `verl.trainer.ppo.v1.trainer_base`. Nothing is done when its trainer is not as tested.
+    """
+    trainer = module.PPOTrainer
+    start, compute = trainer.__init__, trainer._compute_advantage
+    known = (["self", "config"], ["self", "batch", "metrics"])
+    if tuple(list(inspect.signature(method).parameters) for method in (start, compute)) != known:
+        return
+
+    @functools.wraps(start)
+    def checked_start(self: Any, config: Any) -> None:
+        if config.algorithm.adv_estimator in VERL_NAMES:
+            check_config(config.algorithm)
+            for message in warnings_about(config):
+                _warn_once(message, UserWarning)
+        start(self, config)
+
+    @functools.wraps(compute)
+    def with_figures(self: Any, batch: Any, metrics: dict[str, Any]) -> Any:
+        _latest_figures.clear()
+        batch = compute(self, batch, metrics)
+        metrics.update({f"corpo/{name}": value for name, value in _latest_figures.items() if not np.isnan(value)})
+        return batch
+
+    trainer.__init__, trainer._compute_advantage = checked_start, with_figures
+
+
+def _registered(name: str, estimator: str) -> Callable[..., tuple[torch.Tensor, torch.Tensor]]:
+    known = core_algos.ADV_ESTIMATOR_REGISTRY.get(name)
+    if known is not None and known.__module__ == __name__:
+        return known  # type: ignore[no-any-return]  # this module is being reloaded
 
     def estimate(
         token_level_rewards: torch.Tensor,
@@ -159,87 +192,99 @@ def _estimator(name: str, estimator: str) -> Callable[..., tuple[torch.Tensor, t
     return estimate
 
 
-def _count_sessions_once() -> None:
-    """Wrap the function in which verl counts an agent loop's session once, which it does for its own grpo only."""
-    try:
-        from verl.trainer.ppo.v1 import utils
-    except ImportError as error:
-        # the trainer that has such sessions cannot be imported here either
-        _logger.debug("verl's V1 trainer is not importable: %s", error)
-        return
-    original = getattr(utils, _MULTI_OUTPUT, None)
-    if getattr(original, "counts_sessions_once", False):
-        return
-    known = ["data", "batch_keys", "adv_estimator"]
-    if original is None or list(inspect.signature(original).parameters)[:3] != known:
-        raise CorpoError(f"verl's {_MULTI_OUTPUT} is not as in 0.9.1, so that sessions could be counted twice")
-
-    def counted_once(data: Any, batch_keys: list[str], adv_estimator: Any, **settings: Any) -> Any:
-        estimator = VERL_NAMES.get(getattr(adv_estimator, "value", adv_estimator))
-        if estimator is None:
-            return original(data, batch_keys, adv_estimator, **settings)
-        return _advantages_by_session(data, batch_keys, estimator, settings.get("config"))
-
-    counted_once.counts_sessions_once = True  # type: ignore[attr-defined]
-    setattr(utils, _MULTI_OUTPUT, counted_once)
+def _check_sessions_are_counted_once() -> None:
+    trainer = sys.modules.get(_TRAINER)
+    if trainer is not None and not getattr(getattr(trainer, _BY_SESSION, None), "counts_sessions_once", False):
+        raise CorpoError(
+            f"verl's {_BY_SESSION} is not as in 0.9.1, so that a session of several outputs would count more than "
+            "once; install verl==0.9.1 or set trainer.use_v1=False"
+        )
 
 
 def _advantages_by_session(data: Any, batch_keys: list[str], estimator: str, config: Any) -> Any:
     """Advantages from the last output of each session, given to all outputs of that session."""
     rows, session_N = final_rows(batch_keys)
-    final_R, _ = advantages_for_verl(
+    mask_NT = data.batch["response_mask"]
+    trained_S = np.zeros(len(rows), dtype=np.bool_)
+    np.logical_or.at(trained_S, session_N, mask_NT.bool().any(dim=-1).cpu().numpy())
+    advantages_S = _estimate(
         estimator,
         data.batch["token_level_rewards"][rows],
-        torch.ones_like(data.batch["response_mask"][rows]),
         data.non_tensor_batch["uid"][rows],
         config,
+        trained_N=trained_S,
     )
-    advantages_NT = final_R[session_N, :1] * data.batch["response_mask"]
-    data.batch["advantages"] = data.batch["returns"] = advantages_NT
+    data.batch["advantages"] = advantages_S[session_N].unsqueeze(-1) * mask_NT.to(advantages_S)
+    data.batch["returns"] = data.batch["advantages"]
     return data
 
 
-def _advantages(
-    estimator: str, rewards_N: NDArray[np.float64], index: NDArray[Any], *, min_correct: float
-) -> NDArray[np.float64]:
+def _estimate(
+    estimator: str,
+    token_level_rewards: torch.Tensor,
+    index: NDArray[Any] | None,
+    config: Any,
+    *,
+    trained_N: NDArray[np.bool_],
+) -> torch.Tensor:
+    """Advantage of each rollout, of the rewards' type and on their device. Shape [N]. Notes the batch's figures."""
+    min_correct = check_config(config)
+    if index is None:
+        raise UsageError(f"{estimator}: verl gave no uid, so that groups cannot be told; a trainer of version 0.9 does")
+    if token_level_rewards.dtype not in (torch.float32, torch.float64):
+        raise DataError(
+            f"token_level_rewards: expected float32, as verl makes them, found {token_level_rewards.dtype}, which "
+            "rounds rewards and so moves them over corpo_min_correct; keep rewards in float32"
+        )
+    rewards_N = as_decimals(token_level_rewards.detach().double().sum(dim=-1).cpu().numpy())
     _, group_N = np.unique(np.asarray(index, dtype=str), return_inverse=True)
-    return batch_advantages(estimator, rewards_N, group_N, min_correct=min_correct)
+    advantages_N = batch_advantages(estimator, rewards_N, group_N, min_correct=min_correct)
+    if trained_N.any():  # synthetic rows, with which verl fills a batch up, have no token to train on
+        shown = trained_N
+        _note_figures(
+            estimator, rewards_N[shown], group_N[shown], advantages_N[shown], min_correct=min_correct, config=config
+        )
+    return torch.as_tensor(advantages_N).to(token_level_rewards)
 
 
-def _over_tokens(advantages_N: NDArray[np.float64], mask: torch.Tensor, *, like: torch.Tensor) -> torch.Tensor:
-    return torch.as_tensor(advantages_N).to(like).unsqueeze(-1) * mask
-
-
-def _log_dynamics(
+def _note_figures(
     estimator: str,
     rewards_N: NDArray[np.float64],
-    index: NDArray[Any],
+    group_N: NDArray[np.intp],
     advantages_N: NDArray[np.float64],
     *,
     min_correct: float,
-    config: Mapping[str, Any],
+    config: Any,
 ) -> None:
-    """Append the figures of the batch to the file that the settings name: verl hands an estimator no metrics."""
+    _, group_N = np.unique(group_N, return_inverse=True)
+    figures = batch_figures(rewards_N, group_N, advantages_N, min_correct=min_correct)
+    _latest_figures.clear()
+    _latest_figures.update(figures)
+    if estimator in FLOORED_ESTIMATORS and not np.isnan(figures["floored_group_share"]):
+        watch = _floor_watches.setdefault((estimator, min_correct), FloorWatch(min_correct, window=FLOOR_CHECK_STEPS))
+        message = watch.see(floored=figures["floored_group_share"] > 0, exceeded=figures["exceeding_share"] > 0)
+        if message:
+            warnings.warn(f"{estimator}: {message}", FloorWarning, stacklevel=2)
     target = config.get(DYNAMICS_KEY)
-    _, group_N = np.unique(np.asarray(index, dtype=str), return_inverse=True)
-    figures = batch_figures(rewards_N, group_N, advantages_N, min_correct=min_correct, grpo_N=None)
-    if estimator in FLOORED_ESTIMATORS and figures["floored_group_share"] == 0 and figures["correct_share"] == 1:
-        _warn_once(
-            f"corpo_min_correct={min_correct}: every reward of this batch is at or over it; is it on your scale?"
-        )
-    if target is None:
-        return
-    row = {name: None if np.isnan(value) else value for name, value in figures.items()}
-    path = Path(target)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a", encoding="utf-8") as file:
-        file.write(json.dumps({"time": time.time(), "estimator": estimator, "n": len(rewards_N), **row}) + "\n")
+    if target is not None:
+        _append(Path(target), {"estimator": estimator, "min_correct": min_correct, "n": len(rewards_N), **figures})
 
 
-def _warn_once(message: str) -> None:
+def _append(path: Path, row: dict[str, Any]) -> None:
+    """Add a line to a file of JSON Lines. A run is not worth less for a full disk: that is warned of, once."""
+    known = {name: None if isinstance(value, float) and np.isnan(value) else value for name, value in row.items()}
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"time": time.time(), **known}) + "\n")
+    except OSError as error:
+        _warn_once(f"algorithm.{DYNAMICS_KEY}: {path} could not be written ({error.strerror or error})", UserWarning)
+
+
+def _warn_once(message: str, category: type[Warning]) -> None:
     if message not in _warned:
         _warned.add(message)
-        warnings.warn(message, FloorWarning, stacklevel=3)
+        warnings.warn(message, category, stacklevel=3)
 
 
 register()
