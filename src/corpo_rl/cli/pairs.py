@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from corpo_rl.cli.pairs_label import label
+
 if TYPE_CHECKING:
     from corpo_rl.pairs.build import BuiltPairs, PairSizes
     from corpo_rl.pairs.gsm8k import Gsm8kAnswers
@@ -121,3 +123,6 @@ def _summary(answers: "Gsm8kAnswers", built: "BuiltPairs", sizes: "PairSizes") -
         f"source {shortcuts.source:.3f}.",
     ]
     return "\n".join(lines)
+
+
+pairs.add_command(label)

@@ -6,6 +6,7 @@ number when absent). Other fields are left alone.
 
 import dataclasses
 import gzip
+import hashlib
 import json
 import os
 import re
@@ -13,9 +14,10 @@ import tempfile
 import unicodedata
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from io import BufferedReader
 from pathlib import Path
-from typing import Any
+from typing import Any, Self, TextIO, cast
 
 from corpo_rl.errors import DataError, UsageError
 from corpo_rl.records import EVALUATION_SPLITS, TRAIN, VerifierItem
@@ -82,6 +84,18 @@ def write_pairs(path: Path, items: Iterable[VerifierItem], *, force: bool = Fals
     """
     if path.exists() and not force:
         raise UsageError(f"{path}: this file exists; name another or replace it with --force")
+    with written_whole(path) as file:
+        for item in items:
+            file.write(json.dumps(dataclasses.asdict(item), ensure_ascii=False) + "\n")
+
+
+@contextmanager
+def written_whole(path: Path) -> Iterator[TextIO]:
+    """A text file to write that takes its place only when the block ends well; its folder is made when absent.
+
+    Raises:
+        DataError: It cannot be written (no space, no permission); an older file is then as it was.
+    """
     temporary: Path | None = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -89,19 +103,49 @@ def write_pairs(path: Path, items: Iterable[VerifierItem], *, force: bool = Fals
             "w", encoding="utf-8", dir=path.parent, prefix=f".{path.name}.", delete=False
         ) as file:
             temporary = Path(file.name)
-            for item in items:
-                file.write(json.dumps(dataclasses.asdict(item), ensure_ascii=False) + "\n")
+            yield cast(TextIO, file)
             file.flush()
             os.fsync(file.fileno())
         temporary.chmod(0o644)  # mkstemp makes files that only their owner reads
         temporary.replace(path)
     except OSError as error:
-        raise DataError(
-            f"{path}: could not be written ({error.strerror or error}); free space or name another"
-        ) from error
+        raise _unwritable(path, error) from error
     finally:
         if temporary is not None:
             temporary.unlink(missing_ok=True)
+
+
+class Appended:
+    """A JSON Lines file that rows are added to, each on disk before the next: what a killed job leaves is usable.
+
+    Raises:
+        DataError: It cannot be written.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        try:
+            self._file = path.open("a", encoding="utf-8")
+        except OSError as error:
+            raise _unwritable(path, error) from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def write(self, row: Mapping[str, Any]) -> None:
+        """Add a row."""
+        try:
+            self._file.write(json.dumps(row) + "\n")
+            self._file.flush()
+        except OSError as error:
+            raise _unwritable(self._path, error) from error
+
+
+def _unwritable(path: Path, error: OSError) -> DataError:
+    return DataError(f"{path}: could not be written ({error.strerror or error}); free space or name another")
 
 
 def read_json_lines(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
@@ -218,3 +262,16 @@ def _label(row: Mapping[str, Any], name: str, *, where: str) -> int:
     if type(value) is not int or value not in (0, 1):
         raise DataError(f"{where}: {name}: expected 0 or 1, found {shown(value)}")
     return value
+
+
+def file_sha256(path: Path) -> str:
+    """The SHA-256 of a file, in hexadecimal digits.
+
+    Raises:
+        DataError: It cannot be read.
+    """
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise DataError(f"{path}: could not be read ({error.strerror or error})") from error
