@@ -1,0 +1,40 @@
+"""`corpo-rl pairs to-verl`: a pairs file as the data that verl trains on."""
+
+from pathlib import Path
+
+import click
+
+
+@click.command("to-verl")
+@click.argument("file", metavar="PAIRS", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option(
+    "--out", type=click.Path(file_okay=False, path_type=Path), required=True, help="Folder for <split>.parquet."
+)
+@click.option("--force", is_flag=True, help="Replace files that exist.")
+def to_verl(file: Path, out: Path, force: bool) -> None:
+    """Write PAIRS as verl's parquet files, one for each split.
+
+    The prompt asks for two scores, as everywhere in corpo-rl; the labels are kept
+    apart from it. The settings that make verl use data and reward are printed.
+
+    \b
+    Example:
+      corpo-rl pairs to-verl pairs.jsonl --out data/verl
+    """
+    from corpo_rl.pairs.files import read_pairs
+    from corpo_rl.pairs.verl_data import write_verl_data
+    from corpo_rl.records import TRAIN
+    from corpo_rl.tasks.verifier import MIN_CORRECT
+
+    items = read_pairs(file)
+    files = write_verl_data(items, out, force=force)
+    for split, path in files.items():
+        click.echo(f"{sum(item.split == split for item in items):>7} pairs   {path}")
+    click.echo("Settings for python -m verl.trainer.main_ppo:")
+    if TRAIN in files:
+        click.echo(f"  data.train_files={files[TRAIN].resolve()}")
+    held_out = ",".join(str(path.resolve()) for split, path in files.items() if split != TRAIN)
+    if held_out:
+        click.echo(f"  data.val_files=[{held_out}]")
+    click.echo("  reward.custom_reward_function.path=pkg://corpo_rl.training.verl_reward")
+    click.echo(f"  algorithm.adv_estimator=corpo +algorithm.corpo_min_correct={MIN_CORRECT}")
