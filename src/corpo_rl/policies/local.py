@@ -6,12 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 from transformers.utils import logging as transformers_logging
 
 from corpo_rl.errors import DataError, UsageError
 from corpo_rl.policies.mini import MINI_FOLDER
+from corpo_rl.records import Sample, SampleRequest, SamplingSettings
 
 MINI = "mini"
 """Spec of the embedded policy that ships with the package."""
@@ -29,6 +31,8 @@ class LocalPolicy:
     """Its tokenizer, with a pad and an end-of-sequence token."""
     name: str
     """What reports call it: the spec it was loaded by."""
+    batch_size: int = 16
+    """Completions that `stream` generates at once."""
 
     def render(self, prompt: str) -> str:
         """The text that the model reads: `prompt` as a user's message in the chat template, if there is one."""
@@ -74,26 +78,54 @@ class LocalPolicy:
                 raise UsageError(f"{name}: expected at least 1, got {value}")
         if not temperature > 0:
             raise UsageError(f"temperature: expected a number above 0, got {temperature}")
-        settings = GenerationConfig(
-            do_sample=True,
-            temperature=temperature,
-            top_k=0,
-            top_p=1.0,
-            max_new_tokens=max_new_tokens,
-            pad_token_id=self.tokenizer.pad_token_id,
-            bos_token_id=self.tokenizer.bos_token_id,
-            eos_token_id=_end_tokens(self.model, self.tokenizer),
-        )
+        settings = self._generation(SamplingSettings(max_new_tokens=max_new_tokens, temperature=temperature))
         rendered = [self.render(prompt) for prompt in prompts for _ in range(n)]
         completions: list[str] = []
         with _isolated(self.model, seed):
             for start in range(0, len(rendered), batch_size):
-                completions += self._generate(rendered[start : start + batch_size], settings)
+                completions += [text for text, _ in self._generate(rendered[start : start + batch_size], settings)]
                 if on_batch:
                     on_batch(len(completions))
         return [completions[start : start + n] for start in range(0, len(completions), n)]
 
-    def _generate(self, texts: list[str], settings: Any) -> list[str]:
+    def stream(self, requests: Sequence[SampleRequest], settings: SamplingSettings) -> Iterator[Sample]:
+        """Completions as they are done, a batch at a time, prompts of like length together.
+
+        Greedy decoding depends on nothing but the prompt (up to the rounding that a batch's padding brings). Draws are
+        decided by the seeds of the batch's requests: the same requests give the same completions, others in the batch
+        other, equally good, ones.
+
+        Raises:
+            UsageError: `max_new_tokens` is under 1, or `temperature` under 0.
+        """
+        if settings.max_new_tokens < 1:
+            raise UsageError(f"max_new_tokens: expected at least 1, got {settings.max_new_tokens}")
+        if not settings.temperature >= 0:
+            raise UsageError(f"temperature: expected 0 or more, got {settings.temperature}")
+        generation = self._generation(settings)
+        rendered = {request.key: self.render(request.prompt) for request in requests}
+        ordered = sorted(requests, key=lambda request: (len(rendered[request.key]), request.key))
+        for start in range(0, len(ordered), self.batch_size):
+            batch = ordered[start : start + self.batch_size]
+            seed = int(np.random.SeedSequence([request.seed for request in batch]).generate_state(1)[0])
+            with _isolated(self.model, seed):
+                done = self._generate([rendered[request.key] for request in batch], generation)
+            for request, (text, ended) in zip(batch, done, strict=True):
+                yield Sample(request.key, text, "stop" if ended else "length")
+
+    def _generation(self, settings: SamplingSettings) -> GenerationConfig:
+        drawing = {"temperature": settings.temperature, "top_k": 0, "top_p": settings.top_p}
+        return GenerationConfig(
+            do_sample=settings.temperature > 0,
+            **(drawing if settings.temperature > 0 else {}),
+            max_new_tokens=settings.max_new_tokens,
+            pad_token_id=self.tokenizer.pad_token_id,
+            bos_token_id=self.tokenizer.bos_token_id,
+            eos_token_id=_end_tokens(self.model, self.tokenizer),
+        )
+
+    def _generate(self, texts: list[str], settings: GenerationConfig) -> list[tuple[str, bool]]:
+        """Completions, and whether each came to its own end."""
         # a rendered text holds the template's special tokens already; the tokenizer adds none to a plain one twice
         encoded = self.tokenizer(
             texts,
@@ -105,7 +137,9 @@ class LocalPolicy:
         ).to(self.model.device)
         output = self.model.generate(**encoded, generation_config=settings)
         new_tokens = output[:, encoded.input_ids.shape[1] :]
-        return [str(text) for text in self.tokenizer.batch_decode(new_tokens, skip_special_tokens=True)]
+        ended = torch.isin(new_tokens, torch.tensor(settings.eos_token_id, device=new_tokens.device)).any(dim=1)
+        completions = self.tokenizer.batch_decode(new_tokens, skip_special_tokens=True)
+        return [(str(text), bool(end)) for text, end in zip(completions, ended, strict=True)]
 
 
 def load_policy(spec: str) -> LocalPolicy:
