@@ -2,15 +2,15 @@
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 if TYPE_CHECKING:
-    from corpo_rl.pairs.candidates import Candidates
-    from corpo_rl.pairs.labels import Engine, LabelledSet
+    from corpo_rl.pairs.labels import Engine
+    from corpo_rl.records import Limits, Verdict
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
@@ -22,6 +22,7 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.option("--form", help="Form of the problems file.  [default: told by its fields]")
 @click.option("--source", help="Who wrote answers that do not say.  [default: the file's name]")
 @click.option("--allow-unknown", is_flag=True, help="Leave out answers to problems that are not in the file.")
+@click.option("--allow-unusable", is_flag=True, help="Leave out problems that cannot be judged.")
 @click.option("--workers", type=click.IntRange(min=1), help="Candidates at a time.  [default: the cores]")
 @click.option(
     "--engine",
@@ -30,14 +31,23 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     show_default=True,
     help="Threads here, or actors of a Ray cluster.",
 )
-@click.option("--ray-address", help="The Ray cluster.  [default: a local one]")
-@click.option("--stop", "stops", multiple=True, help="Cut completions here; may be repeated.  [default: see docs]")
+@click.option("--ray-address", help="The Ray cluster, e.g. auto.  [default: a local one]")
+@click.option("--stop", "stops", multiple=True, help=r"Cut completions here; may be repeated; \n is a new line.")
 @click.option("--no-cut", is_flag=True, help="Do not cut completions at stop sequences.")
 @click.option("--timeout", type=click.FloatRange(min=0.1), default=3.0, show_default=True, help="Seconds a candidate.")
 @click.option("--memory", type=click.IntRange(min=64), default=1024, show_default=True, help="Megabytes a candidate.")
+@click.option("--max-output", type=click.IntRange(min=1), default=1_000_000, show_default=True, help="Bytes a result.")
+@click.option("--disk", type=click.IntRange(min=1), default=16, show_default=True, help="Megabytes of its /tmp.")
+@click.option("--threads", type=click.IntRange(min=1), default=16, show_default=True, help="Threads a candidate.")
 @click.option("--python", type=click.Path(path_type=Path), help="Interpreter of candidates.  [default: the system's]")
-@click.option("--no-references", is_flag=True, help="Do not judge the problems' own solutions.")
-@click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
+@click.option(
+    "--check-references/--no-check-references",
+    default=True,
+    show_default=True,
+    help="First judge the problems' own solutions.",
+)
+@click.option("--drop-failed-references", is_flag=True, help="No label for problems whose own solution is not right.")
+@click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON instead of text.")
 @click.option("--force", is_flag=True, help="Replace a file that exists, and begin anew.")
 def label(
     candidates: tuple[Path, ...],
@@ -46,6 +56,7 @@ def label(
     form: str | None,
     source: str | None,
     allow_unknown: bool,
+    allow_unusable: bool,
     workers: int | None,
     engine: str,
     ray_address: str | None,
@@ -53,8 +64,12 @@ def label(
     no_cut: bool,
     timeout: float,
     memory: int,
+    max_output: int,
+    disk: int,
+    threads: int,
     python: Path | None,
-    no_references: bool,
+    check_references: bool,
+    drop_failed_references: bool,
     as_json: bool,
     force: bool,
 ) -> None:
@@ -70,134 +85,110 @@ def label(
       corpo-rl pairs label samples.jsonl --problems HumanEval.jsonl.gz \\
         --out labels.jsonl
       corpo-rl pairs label a.jsonl b.jsonl --problems apps.parquet \\
-        --out labels.jsonl --engine ray --workers 64 --ray-address auto
+        --out labels.jsonl --engine ray --ray-address auto
     """
-    from functools import partial
+    from corpo_rl.errors import MissingExtraError, UsageError
 
-    from tqdm import tqdm
-
-    from corpo_rl.errors import UsageError
+    try:
+        from tqdm import tqdm
+    except ImportError as error:
+        raise MissingExtraError("labelling", "pairs") from error
+    from corpo_rl._version import __version__
     from corpo_rl.pairs.candidates import read_candidates
     from corpo_rl.pairs.cut import STOPS
-    from corpo_rl.pairs.engines import judge_locally, judge_on_ray
     from corpo_rl.pairs.files import file_sha256
     from corpo_rl.pairs.labels import label_candidates
-    from corpo_rl.pairs.problems import read_usable_problems
+    from corpo_rl.pairs.labels_summary import labels_summary, labels_text, reason, references_warning
+    from corpo_rl.pairs.problems import UsableProblems, read_problems, read_usable_problems
     from corpo_rl.records import Limits
     from corpo_rl.sandbox.boxes import SYSTEM_PYTHON
-    from corpo_rl.sandbox.judge import available_cores
 
     if no_cut and stops:
         raise UsageError("--stop and --no-cut contradict each other; give one of them")
     if ray_address and engine != "ray":
         raise UsageError("--ray-address is for --engine ray")
-    limits = Limits(seconds=timeout, memory_mb=memory)
+    if drop_failed_references and not check_references:
+        raise UsageError("--drop-failed-references needs the references judged; leave --no-check-references out")
+    limits = Limits(seconds=timeout, memory_mb=memory, output_bytes=max_output, disk_mb=disk, threads=threads)
     interpreter = python or SYSTEM_PYTHON
-    usable = read_usable_problems(problems, form=form)
+    if allow_unusable:
+        usable = read_usable_problems(problems, form=form)
+    else:
+        usable = UsableProblems(tuple(read_problems(problems, form=form)), left_out=())
     found = read_candidates(candidates, problems=usable.problems, source=source, allow_unknown=allow_unknown)
-    n_workers = workers or available_cores()
-    chosen: Engine = partial(judge_locally, limits=limits, workers=n_workers, python=interpreter)
-    if engine == "ray":
-        chosen = partial(judge_on_ray, limits=limits, workers=n_workers, address=ray_address, python=interpreter)
+
     started = time.monotonic()
     with tqdm(desc="judging", unit=" programs", smoothing=0.05) as bar:
 
-        def show(done: int, total: int) -> None:
-            bar.total = total
+        def on_verdict(done: int, total: int) -> None:
+            if bar.total is None:  # the first call tells what an earlier one had judged
+                bar.total, bar.initial, bar.n = total, done, done
             bar.update(done - bar.n)
+
+        def on_references(failed: "Mapping[str, Verdict]", n_references: int) -> None:
+            if failed:
+                why = {name: reason(verdict) for name, verdict in failed.items()}
+                with bar.external_write_mode():
+                    click.echo(references_warning(why, n_references), err=True)
 
         labelled = label_candidates(
             usable.problems,
             found.candidates,
-            engine=chosen,
+            engine=_engine(engine, limits=limits, python=interpreter, workers=workers, ray_address=ray_address),
             out=out,
-            stops=() if no_cut else stops or STOPS,
+            stops=() if no_cut else tuple(_unescaped(stop) for stop in stops) or STOPS,
             settings={
+                "version": __version__,
                 "problems": file_sha256(problems),
                 "candidates": [file_sha256(path) for path in candidates],
-                "source": source,
-                "timeout": timeout,
-                "memory": memory,
-                "python": str(interpreter),
+                "--form": form,
+                "--timeout": timeout,
+                "--memory": memory,
+                "--max-output": max_output,
+                "--disk": disk,
+                "--threads": threads,
+                "--python": str(interpreter),
             },
-            check_references=not no_references,
+            check_references=check_references,
+            distrust_failed_references=drop_failed_references,
             force=force,
-            on_verdict=show,
+            on_verdict=on_verdict,
+            on_references=on_references,
         )
-    summary = _summary(labelled, found, left_out=usable.left_out, seconds=time.monotonic() - started)
-    click.echo(json.dumps(summary, indent=2) if as_json else _text(summary, out))
-
-
-def _summary(
-    labelled: "LabelledSet", found: "Candidates", *, left_out: Sequence[str], seconds: float
-) -> dict[str, Any]:
-    from collections import Counter, defaultdict
-
-    from corpo_rl.records import STATUSES
-
-    rows = labelled.rows
-    statuses = Counter(row.status for row in rows)
-    judged = [row for row in rows if row.correct is not None]
-    right_of: defaultdict[str, list[bool]] = defaultdict(list)
-    for row in judged:
-        right_of[row.problem_id].append(bool(row.correct))
-    reasons = Counter(row.detail.partition(": ")[2] or row.detail for row in rows if row.correct is None)
-    return {
-        "n_candidates": len(rows),
-        "n_programs": labelled.n_judged,
-        "n_resumed": labelled.n_resumed,
-        "statuses": {status: statuses[status] for status in STATUSES if statuses[status]},
-        "n_judged": len(judged),
-        "correct_share": sum(bool(row.correct) for row in judged) / len(judged) if judged else None,
-        "mean_tests_passed_share": sum(row.passed / row.total for row in judged) / len(judged) if judged else None,
-        "n_problems": len(right_of),
-        "n_problems_none_right": sum(not any(right) for right in right_of.values()),
-        "n_problems_some_right": sum(any(right) and not all(right) for right in right_of.values()),
-        "n_problems_all_right": sum(all(right) for right in right_of.values()),
-        "not_judged_because": dict(reasons.most_common(8)),
-        "n_references": labelled.n_references,
-        "failed_references": {
-            problem_id: f"{verdict.status}: {verdict.detail}"
-            for problem_id, verdict in sorted(labelled.failed_references.items())
-        },
+    summary = {
+        **labels_summary(labelled, seconds=time.monotonic() - started),
         "n_empty": found.n_empty,
         "n_unknown": found.n_unknown,
-        "problems_left_out": list(left_out),
-        "seconds": round(seconds, 2),
-        "programs_per_second": round((labelled.n_judged - labelled.n_resumed) / seconds, 1) if seconds else None,
+        "problems_left_out": list(usable.left_out),
+        "out": str(out),
     }
-
-
-def _text(summary: dict[str, Any], out: Path) -> str:
-    def share(value: float | None) -> str:
-        return "-" if value is None else f"{value:.1%}"
-
-    lines = [
-        f"{summary['n_candidates']:,} candidates, {summary['n_programs']:,} different programs"
-        + (f", {summary['n_resumed']:,} of them judged before" if summary["n_resumed"] else "")
-        + f", {summary['seconds']:.0f} s ({summary['programs_per_second']:,} programs a second).",
-        "  ".join(f"{status} {count:,}" for status, count in summary["statuses"].items()),
-        f"Right: {share(summary['correct_share'])} of {summary['n_judged']:,} judged; tests passed on average: "
-        f"{share(summary['mean_tests_passed_share'])}.",
-        f"Problems: {summary['n_problems_none_right']:,} with no right answer, {summary['n_problems_some_right']:,} with "
-        f"right and wrong ones, {summary['n_problems_all_right']:,} with right ones only.",
-    ]
-    if summary["not_judged_because"]:
-        reasons = "; ".join(f"{reason} ({count:,})" for reason, count in summary["not_judged_because"].items())
-        lines.append(f"Could not be judged, and have no label: {reasons}")
-    if summary["n_empty"] or summary["n_unknown"]:
-        lines.append(f"Left out: {summary['n_empty']:,} empty answers, {summary['n_unknown']:,} to unknown problems.")
-    if summary["problems_left_out"]:
-        lines.append(
-            f"{len(summary['problems_left_out']):,} problems cannot be judged: {summary['problems_left_out'][0]}"
+    if as_json:
+        click.echo(json.dumps(summary, indent=2))
+        return
+    click.echo(labels_text(summary))
+    if found.n_empty or found.n_unknown:
+        click.echo(f"Left out: {found.n_empty:,} empty answers, {found.n_unknown:,} to problems that are not there.")
+    if usable.left_out:
+        click.echo(
+            f"Left out: {len(usable.left_out):,} problems that cannot be judged, the first: {usable.left_out[0]}"
         )
-    failed = summary["failed_references"]
-    if failed:
-        names = "; ".join(f"{name} ({why})" for name, why in list(failed.items())[:5])
-        lines.append(
-            f"WARNING: of {summary['n_references']:,} problems' own solutions {len(failed):,} are not judged right, so that "
-            f"labels of these problems are not to be trusted: {names}"
-        )
-    elif summary["n_references"]:
-        lines.append(f"All {summary['n_references']:,} solutions that ship with the problems are judged right.")
-    return "\n".join([*lines, str(out)])
+    click.echo(str(out))
+
+
+def _engine(name: str, *, limits: "Limits", python: Path, workers: int | None, ray_address: str | None) -> "Engine":
+    from functools import partial
+
+    from corpo_rl.pairs.engines import Judges, judge_locally, judge_on_ray
+    from corpo_rl.sandbox.judge import available_cores
+
+    new_judges = partial(Judges, limits, python=python)
+    if name == "local":
+        return partial(judge_locally, new_judges=new_judges, workers=workers or available_cores())
+    if ray_address is None:
+        workers = workers or available_cores()
+    return partial(judge_on_ray, new_judges=new_judges, workers=workers, address=ray_address)
+
+
+def _unescaped(stop: str) -> str:
+    r"""A stop sequence as shells let one write it: "\n" for a new line, "\t" for a tab."""
+    return stop.replace("\\n", "\n").replace("\\t", "\t")

@@ -1,6 +1,6 @@
 """Where candidates are judged: in threads here, or by Ray on a cluster. Both keep one judge a worker, and stream."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Self
 
-from corpo_rl.errors import CorpoError, MissingExtraError, one_line
+from corpo_rl.errors import CorpoError, MissingExtraError
 from corpo_rl.pairs.final_answers import FinalAnswerJudge
 from corpo_rl.records import NOT_JUDGED, CallTests, FinalAnswer, FunctionTests, Limits, ProgramTests, Verdict
 from corpo_rl.sandbox.boxes import SYSTEM_PYTHON
@@ -18,6 +18,8 @@ _IN_FLIGHT = 4
 """Jobs waiting at each worker: enough that none is idle, few enough that a million stream through."""
 _BATCH = 16
 """Jobs sent to a Ray worker at a time; one takes some milliseconds, a message nearly as long."""
+_MOST_DEATHS = 8
+"""Jobs in a row whose Ray worker died: more is no fault of the candidates."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,11 @@ class JudgingJob:
 class Judges:
     """A judge of programs and a judge of final answers, each started when it is first needed.
 
-    Use it as a context manager, from one thread.
+    Use it as a context manager, from one thread at a time; the thread that started a judge has to live as long as that.
+
+    Args:
+        limits: What a program may use.
+        python: Interpreter of programs.
     """
 
     def __init__(self, limits: Limits, *, python: Path = SYSTEM_PYTHON) -> None:
@@ -66,21 +72,20 @@ class Judges:
 
 
 def judge_locally(
-    jobs: Iterable[JudgingJob], *, limits: Limits, workers: int, python: Path = SYSTEM_PYTHON
-) -> Iterator[tuple[str, Verdict]]:
+    jobs: Iterable[JudgingJob], *, new_judges: Callable[[], Judges], workers: int
+) -> Generator[tuple[str, Verdict], None, None]:
     """Verdicts as they are found, in any order, from judges in threads: these only wait for their sandboxes.
 
     Args:
         jobs: What to judge; read as far as there are workers for it.
-        limits: What a candidate may use.
+        new_judges: Makes the judges of a worker.
         workers: Judges at a time.
-        python: Interpreter of candidates.
 
     Raises:
         CorpoError: The sandbox does not start.
     """
     with ExitStack() as stack:
-        free = [stack.enter_context(Judges(limits, python=python)) for _ in range(workers)]
+        free = [stack.enter_context(new_judges()) for _ in range(workers)]
         # the threads end before the judges they use are closed
         pool = stack.enter_context(ThreadPoolExecutor(workers))
         stack.callback(pool.shutdown, wait=True, cancel_futures=True)
@@ -106,64 +111,85 @@ def judge_locally(
 def judge_on_ray(
     jobs: Iterable[JudgingJob],
     *,
-    limits: Limits,
-    workers: int,
+    new_judges: Callable[[], Judges],
+    workers: int | None = None,
     address: str | None = None,
-    python: Path = SYSTEM_PYTHON,
-) -> Iterator[tuple[str, Verdict]]:
-    """The same on a Ray cluster, each judge an actor on one core; Ray decides where.
+) -> Generator[tuple[str, Verdict], None, None]:
+    """The same on a Ray cluster, the judges of a worker in an actor on one core; Ray decides where, and restarts them.
 
-    Every node needs this package, bubblewrap and the interpreter. A job whose actor dies is tried once more on a new
-    one; if that dies as well, its answers could not be judged.
+    Every node needs this package, bubblewrap and the interpreter. When an actor dies, its jobs are tried once more, one
+    by one; the one under which it dies again could not be judged.
 
     Args:
         jobs: As in `judge_locally`.
-        limits: What a candidate may use.
-        workers: Actors at a time.
-        address: The cluster, as `ray.init` takes it; None for the one that is connected, or else a local one.
-        python: Interpreter of candidates, on every node.
+        new_judges: Makes the judges of an actor; travels there.
+        workers: Actors at a time; as many as the cluster has cores when None.
+        address: The cluster, as `ray.init` takes it; None for the one that is connected, or else one of our own.
 
     Raises:
-        CorpoError: Ray is not installed, or the sandbox does not start on a node.
+        CorpoError: Ray is not installed, the cluster is not there, the sandbox does not start on a node, or the actors
+            die again and again.
     """
     try:
         import ray
-        from ray.exceptions import RayActorError, RayTaskError
     except ImportError:
         raise MissingExtraError("--engine ray", "ray") from None
     started = not ray.is_initialized()
-    if started:
-        ray.init(address=address, num_cpus=None if address else workers, include_dashboard=False, log_to_driver=False)
+    if started and address:
+        try:
+            ray.init(address=address, log_to_driver=False)
+        except (ConnectionError, ValueError, RuntimeError) as error:
+            raise CorpoError(f"--ray-address {address}: no Ray cluster answers there ({error})") from error
+    elif started:
+        # "local": without an address Ray would look for a cluster of somebody else's on this machine first
+        ray.init(address="local", num_cpus=workers, include_dashboard=False, log_to_driver=False)
     try:
+        n_actors = workers or max(1, int(ray.cluster_resources().get("CPU", 1)))
         actor = ray.remote(num_cpus=1, max_restarts=-1, max_task_retries=1)(_RayJudges)
-        idle = [actor.remote(limits, python) for _ in range(workers)] * 2  # one batch at work, one on its way
-        batches = _batches(jobs)
-        again: list[list[JudgingJob]] = []
-        running: dict[Any, tuple[Any, list[JudgingJob]]] = {}
-        while True:
-            while idle and (batch := again.pop() if again else next(batches, None)):
-                judges = idle.pop()
-                running[judges.judge_all.remote(batch)] = judges, batch
-            if not running:
-                return
-            for done in ray.wait(list(running))[0]:
-                judges, batch = running.pop(done)
-                idle.append(judges)
-                try:
-                    yield from ray.get(done)
-                except RayActorError as error:
-                    if len(batch) > 1:  # which of them it was is found by trying each alone
-                        again += [[job] for job in batch]
-                        continue
-                    yield (
-                        batch[0].key,
-                        Verdict(NOT_JUDGED, 0, 0, detail=f"its worker died: {one_line(str(error))[:200]}"),
-                    )
-                except RayTaskError as error:
-                    raise (error.cause if isinstance(error.cause, CorpoError) else error) from None
+        yield from _on_actors(_batches(jobs), [actor.remote(new_judges) for _ in range(n_actors)])
     finally:
         if started:
             ray.shutdown()
+
+
+def _on_actors(batches: Iterator[list[JudgingJob]], idle: list[Any]) -> Iterator[tuple[str, Verdict]]:
+    import ray
+    from ray.exceptions import RayActorError, RayTaskError
+
+    alone: list[JudgingJob] = []
+    lost: list[tuple[str, Verdict]] = []
+    running: dict[Any, tuple[Any, list[JudgingJob]]] = {}
+    while True:
+        # one batch at an actor: were another waiting behind it, that would be charged with the actor's death too
+        while idle and (batch := [alone.pop()] if alone else next(batches, None)):
+            judges = idle.pop()
+            running[judges.judge_all.remote(batch)] = judges, batch
+        if not running:
+            break
+        for done in ray.wait(list(running))[0]:
+            judges, batch = running.pop(done)
+            idle.append(judges)
+            try:
+                verdicts = ray.get(done)
+            except RayActorError as error:
+                reason = " ".join(str(error).split())[:200]
+                if len(batch) > 1:
+                    # which of them it was is found by trying each alone
+                    alone += reversed(batch)
+                    continue
+                lost.append((batch[0].key, Verdict(NOT_JUDGED, 0, 0, detail=f"its worker died: {reason}")))
+                if len(lost) == _MOST_DEATHS:
+                    raise CorpoError(
+                        f"Ray's workers died under {_MOST_DEATHS} candidates in a row ({reason}); see Ray's logs, then "
+                        "run the same command again"
+                    ) from None
+            except RayTaskError as error:
+                raise (error.cause if isinstance(error.cause, CorpoError) else error) from None
+            else:
+                yield from lost
+                lost.clear()
+                yield from verdicts
+    yield from lost
 
 
 def _batches(jobs: Iterable[JudgingJob]) -> Iterator[list[JudgingJob]]:
@@ -175,8 +201,12 @@ def _batches(jobs: Iterable[JudgingJob]) -> Iterator[list[JudgingJob]]:
 class _RayJudges:
     """The judges of one actor."""
 
-    def __init__(self, limits: Limits, python: Path) -> None:
-        self._judges = Judges(limits, python=python)
+    def __init__(self, new_judges: Callable[[], Judges]) -> None:
+        self._judges = new_judges()
 
     def judge_all(self, jobs: list[JudgingJob]) -> list[tuple[str, Verdict]]:
-        return [(job.key, self._judges.judge(job.tests, job.answer)) for job in jobs]
+        try:
+            return [(job.key, self._judges.judge(job.tests, job.answer)) for job in jobs]
+        except CorpoError as error:
+            # of the base class, since not all of ours can be pickled
+            raise CorpoError(str(error)) from None

@@ -1,10 +1,10 @@
-"""Candidates -> labels: cut, judged once each, and written as they come, so that a killed job goes on."""
+"""Candidates -> labels: cut, judged once each, and kept as they come, so that a killed job goes on."""
 
 import dataclasses
 import hashlib
 import json
-import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,11 +12,12 @@ from typing import Any
 from corpo_rl.errors import DataError, UsageError
 from corpo_rl.pairs.cut import answer_text, program_of
 from corpo_rl.pairs.engines import JudgingJob
-from corpo_rl.pairs.files import Appended, written_whole
-from corpo_rl.records import OK, Candidate, FinalAnswer, LabelledCandidate, Problem, Verdict
+from corpo_rl.pairs.files import written_whole
+from corpo_rl.pairs.kept_verdicts import KeptVerdicts
+from corpo_rl.records import NOT_JUDGED, OK, Candidate, FinalAnswer, LabelledCandidate, Problem, Verdict
 
-Engine = Callable[[Iterable[JudgingJob]], Iterator[tuple[str, Verdict]]]
-"""Jobs -> their keys and verdicts, in any order; see `corpo_rl.pairs.engines`."""
+Engine = Callable[[Iterable[JudgingJob]], Generator[tuple[str, Verdict], None, None]]
+"""Jobs -> their keys and verdicts, in any order; see `corpo_rl.pairs.engines`. An error of it is no verdict."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class LabelRow(LabelledCandidate):
     program_sha256: str = ""
     """Of the whole program that ran, or of the math answer; equal programs of a problem are judged once."""
     seconds: float = 0.0
-    """Wall time of the judging."""
+    """Wall time of the judging; equal programs share it."""
 
 
 @dataclass(frozen=True)
@@ -35,12 +36,14 @@ class LabelledSet:
 
     rows: tuple[LabelRow, ...]
     """In the order of the problems, then of the candidates."""
+    n_programs: int
+    """Different programs, or math answers, of the candidates: equal ones to a problem count once."""
     n_judged: int
-    """Programs judged: equal ones of a problem count once."""
+    """Judged by this call, references included."""
     n_resumed: int
-    """Of those, judged by an earlier call that was interrupted."""
+    """Judged by an earlier call that was interrupted, references included."""
     n_references: int
-    """Problems that ship a solution of their own, which was judged too."""
+    """Problems with candidates that ship a solution of their own, which was judged too."""
     failed_references: Mapping[str, Verdict]
     """Problems whose own solution is not judged right: their tests, or our running of them, are not to be trusted."""
 
@@ -54,13 +57,16 @@ def label_candidates(
     stops: Sequence[str],
     settings: Mapping[str, Any],
     check_references: bool = True,
+    distrust_failed_references: bool = False,
     force: bool = False,
     on_verdict: Callable[[int, int], None] | None = None,
+    on_references: Callable[[Mapping[str, Verdict], int], None] | None = None,
 ) -> LabelledSet:
     """Judge every candidate and write a labels file, JSON Lines with the fields of `LabelRow`.
 
     Verdicts are appended to `OUT.partial` as they come. After a kill, the same call goes on from there; under other
-    settings it refuses. The labels file itself is written whole, at the end, and the partial one is removed.
+    settings it refuses. The labels file itself is written whole, at the end, and the partial one is removed. An error
+    of the engine ends the call, and what was judged is kept.
 
     Args:
         problems: The problems, ids unique.
@@ -69,134 +75,163 @@ def label_candidates(
         out: File to write.
         stops: Sequences at which completions of a prompt end; empty for none.
         settings: What else decides the verdicts, and the hashes of the inputs; plain JSON values.
-        check_references: Judge the problems' own solutions too.
+        check_references: Judge the own solutions of the problems that have candidates too, before these.
+        distrust_failed_references: Count candidates of problems whose own solution is not judged right as not judged.
         force: Replace `out`, and begin anew whatever a partial file holds.
         on_verdict: Called with the number of programs judged so far and of all.
+        on_references: Called when all references are judged, with those that are not right and the number of all.
 
     Raises:
-        UsageError: `out` exists, or a partial file was made with other settings.
+        UsageError: `out` exists, a partial file was made with other settings, or another process is at work on it.
         DataError: A candidate's problem is not among the problems, or a file cannot be read or written.
     """
-    if out.exists() and not force:
-        raise UsageError(f"{out}: this file exists; name another or replace it with --force")
-    problem_of = {problem.problem_id: problem for problem in problems}
-    planned = _plan(problem_of, candidates, stops=stops)
-    references = _reference_jobs(problems) if check_references else {}
-    jobs = {one.job.key: one.job for one in planned} | {job.key: job for job in references.values()}
-
     partial = out.with_name(f"{out.name}.partial")
-    if force:
-        partial.unlink(missing_ok=True)
-    verdicts = _resume(partial, settings={**settings, "stops": list(stops)})
-    verdicts = {key: verdict for key, verdict in verdicts.items() if key in jobs}
-    n_resumed = len(verdicts)
-    with Appended(partial) as file:
-        todo = (job for key, job in jobs.items() if key not in verdicts)
-        for key, verdict in engine(list(todo)):
-            verdicts[key] = verdict
-            file.write({"key": key, **dataclasses.asdict(verdict)})
-            if on_verdict:
-                on_verdict(len(verdicts), len(jobs))
-
-    place = {problem.problem_id: number for number, problem in enumerate(problems)}
-    planned.sort(key=lambda one: place[one.candidate.problem_id])
-    rows = tuple(one.row(verdicts[one.job.key]) for one in planned)
-    with written_whole(out) as whole:
-        for row in rows:
-            whole.write(json.dumps(dataclasses.asdict(row), ensure_ascii=False) + "\n")
-    partial.unlink(missing_ok=True)
+    # a kill between the last two steps leaves both files: the same call then still ends well
+    if out.exists() and not partial.exists() and not force:
+        raise UsageError(f"{out}: this file exists; name another or replace it with --force")
+    plan = _plan(problems, candidates, stops=stops, check_references=check_references)
+    with KeptVerdicts(partial, settings={**settings, "stops": stops}, force=force) as kept:
+        n_resumed = _judge(plan, kept, engine, on_verdict=on_verdict, on_references=on_references)
+        verdicts = kept.verdicts
+        failed = plan.failed_references(verdicts)
+        rows = tuple(plan.rows(verdicts, distrusted=failed if distrust_failed_references else {}))
+        with written_whole(out) as whole:
+            for row in rows:
+                whole.write(json.dumps(dataclasses.asdict(row), ensure_ascii=False) + "\n")
+        kept.remove()
     return LabelledSet(
         rows=rows,
-        n_judged=len(jobs),
+        n_programs=len(set(plan.keys)),
+        n_judged=len(plan.wanted) - n_resumed,
         n_resumed=n_resumed,
-        n_references=len(references),
-        failed_references={
-            problem_id: verdicts[job.key] for problem_id, job in references.items() if verdicts[job.key].status != OK
-        },
+        n_references=len(plan.references),
+        failed_references=failed,
     )
 
 
+def _judge(
+    plan: "_Plan",
+    kept: KeptVerdicts,
+    engine: Engine,
+    *,
+    on_verdict: Callable[[int, int], None] | None,
+    on_references: Callable[[Mapping[str, Verdict], int], None] | None,
+) -> int:
+    """Judge what of a plan is not judged yet; returns how many were."""
+    n_resumed = n_done = len(plan.wanted & kept.verdicts.keys())
+    awaited = set(plan.references.values()) - kept.verdicts.keys()
+
+    def tell_references() -> None:
+        if on_references and plan.references and not awaited:
+            on_references(plan.failed_references(kept.verdicts), len(plan.references))
+
+    tell_references()
+    if on_verdict:
+        on_verdict(n_done, len(plan.wanted))
+    # closed also when a verdict cannot be written: sandboxes do not outlive the call
+    with closing(engine(plan.jobs(without=frozenset(kept.verdicts)))) as coming:
+        for key, verdict in coming:
+            kept.add(key, verdict)
+            n_done += 1
+            if key in awaited:
+                awaited.remove(key)
+                tell_references()
+            if on_verdict:
+                on_verdict(n_done, len(plan.wanted))
+    return n_resumed
+
+
 @dataclass(frozen=True)
-class _Planned:
-    """A candidate, and the job whose verdict is its."""
+class _Plan:
+    """What is to be judged. Programs are made when their turn comes: a million need not be held at once."""
 
-    candidate: Candidate
-    text: str
-    job: JudgingJob
+    problem_of: Mapping[str, Problem]
+    candidates: Sequence[Candidate]
+    """In the order of their problems."""
+    keys: Sequence[str]
+    """For each candidate the key of the verdict that is its."""
+    references: Mapping[str, str]
+    """For each problem with a reference to judge, the key of its verdict."""
+    wanted: frozenset[str]
+    """All keys."""
+    stops: Sequence[str]
 
-    def row(self, verdict: Verdict) -> LabelRow:
-        return LabelRow(
-            problem_id=self.candidate.problem_id,
-            candidate_id=self.candidate.candidate_id,
-            source=self.candidate.source,
-            text=self.text,
-            correct=verdict.correct,
-            passed=verdict.passed,
-            total=verdict.total,
-            status=verdict.status,
-            detail=verdict.detail,
-            program_sha256=self.job.key.rpartition("/")[2],
-            seconds=round(verdict.seconds, 6),
-        )
+    def jobs(self, *, without: Collection[str]) -> Iterator[JudgingJob]:
+        """A job for each key, references first, then in the order of the candidates; but for those judged already."""
+        given = set(without)
+        for problem_id, key in self.references.items():
+            if key not in given:
+                given.add(key)
+                problem = self.problem_of[problem_id]
+                assert problem.reference is not None
+                yield JudgingJob(key, problem.tests, problem.reference)
+        for candidate, key in zip(self.candidates, self.keys, strict=True):
+            if key not in given:
+                given.add(key)
+                problem = self.problem_of[candidate.problem_id]
+                yield JudgingJob(key, problem.tests, _prepared(problem, candidate, stops=self.stops)[1])
+
+    def rows(self, verdicts: Mapping[str, Verdict], *, distrusted: Mapping[str, Verdict]) -> Iterator[LabelRow]:
+        """The rows of the labels file, in the order of the candidates."""
+        for candidate, key in zip(self.candidates, self.keys, strict=True):
+            verdict = verdicts[key]
+            if candidate.problem_id in distrusted:
+                why = distrusted[candidate.problem_id]
+                detail = f"the problem's own solution is not judged right: {why.status}, {why.detail}"
+                verdict = dataclasses.replace(verdict, status=NOT_JUDGED, detail=detail)
+            text, _ = _prepared(self.problem_of[candidate.problem_id], candidate, stops=self.stops)
+            yield LabelRow(
+                problem_id=candidate.problem_id,
+                candidate_id=candidate.candidate_id,
+                source=candidate.source,
+                text=text,
+                correct=verdict.correct,
+                passed=verdict.passed,
+                total=verdict.total,
+                status=verdict.status,
+                detail=verdict.detail,
+                program_sha256=key.rpartition("/")[2],
+                seconds=round(verdict.seconds, 6),
+            )
+
+    def failed_references(self, verdicts: Mapping[str, Verdict]) -> dict[str, Verdict]:
+        """Verdicts of references that are not right, by problem."""
+        return {name: verdicts[key] for name, key in self.references.items() if verdicts[key].status != OK}
 
 
 def _plan(
-    problem_of: Mapping[str, Problem], candidates: Sequence[Candidate], *, stops: Sequence[str]
-) -> list[_Planned]:
-    planned = []
+    problems: Sequence[Problem], candidates: Sequence[Candidate], *, stops: Sequence[str], check_references: bool
+) -> _Plan:
+    problem_of = {problem.problem_id: problem for problem in problems}
     for candidate in candidates:
-        problem = problem_of.get(candidate.problem_id)
-        if problem is None:
+        if candidate.problem_id not in problem_of:
             raise DataError(
-                f"candidate {candidate.candidate_id} is to problem {candidate.problem_id!r}, which is not given"
+                f"candidate {candidate.candidate_id!r} of {candidate.source!r}: expected an answer to one of the "
+                f"{len(problem_of)} problems, found problem {candidate.problem_id!r}"
             )
-        text, continues = answer_text(problem, candidate, stops=stops)
-        if isinstance(problem.tests, FinalAnswer):
-            answer = text
-        else:
-            answer = program_of(problem, text, continues_prompt=continues)
-        planned.append(_Planned(candidate, text, _job(problem, answer)))
-    return planned
+    place = {name: number for number, name in enumerate(problem_of)}
+    ordered = sorted(candidates, key=lambda candidate: place[candidate.problem_id])
+    keys = []
+    for candidate in ordered:
+        problem = problem_of[candidate.problem_id]
+        keys.append(_key(problem, _prepared(problem, candidate, stops=stops)[1]))
+    references = {}
+    if check_references:
+        for name in dict.fromkeys(candidate.problem_id for candidate in ordered):
+            reference = problem_of[name].reference
+            if reference is not None:
+                references[name] = _key(problem_of[name], reference)
+    return _Plan(problem_of, ordered, keys, references, frozenset({*keys, *references.values()}), stops)
 
 
-def _reference_jobs(problems: Sequence[Problem]) -> dict[str, JudgingJob]:
-    jobs = {}
-    for problem in problems:
-        if problem.reference is not None:
-            jobs[problem.problem_id] = _job(problem, problem.reference)
-    return jobs
+def _prepared(problem: Problem, candidate: Candidate, *, stops: Sequence[str]) -> tuple[str, str]:
+    """What of a candidate is read, and what is judged: for code a whole program."""
+    text, continues = answer_text(problem, candidate, stops=stops)
+    if isinstance(problem.tests, FinalAnswer):
+        return text, text
+    return text, program_of(problem, text, continues_prompt=continues)
 
 
-def _job(problem: Problem, answer: str) -> JudgingJob:
+def _key(problem: Problem, answer: str) -> str:
     # half a surrogate pair can stand in a JSON file, but not in a program
-    digest = hashlib.sha256(answer.encode("utf-8", "surrogatepass")).hexdigest()
-    return JudgingJob(f"{problem.problem_id}/{digest}", problem.tests, answer)
-
-
-def _resume(partial: Path, *, settings: Mapping[str, Any]) -> dict[str, Verdict]:
-    """Verdicts of an earlier call; starts the file when there is none. A torn last line is dropped."""
-    try:
-        lines = partial.read_bytes().split(b"\n") if partial.exists() else [b""]
-    except OSError as error:
-        raise DataError(f"{partial}: could not be read ({error.strerror or error})") from error
-    whole, verdicts = lines[:-1], {}
-    if not whole:
-        with written_whole(partial) as file:
-            file.write(json.dumps(settings) + "\n")
-        return {}
-    try:
-        before = json.loads(whole[0])
-        for line in whole[1:]:
-            row = json.loads(line)
-            verdicts[row.pop("key")] = Verdict(**row)
-    except (ValueError, TypeError, KeyError, AttributeError):
-        raise DataError(f"{partial}: expected the verdicts of an interrupted call, found others; delete it") from None
-    for name in sorted(settings.keys() | before.keys()):
-        if settings.get(name) != before.get(name):
-            raise UsageError(
-                f"{partial}: was begun with {name} {before.get(name)!r}, not {settings.get(name)!r}; go on with the same "
-                "settings, or begin anew with --force"
-            )
-    if lines[-1]:
-        os.truncate(partial, partial.stat().st_size - len(lines[-1]))
-    return verdicts
+    return f"{problem.problem_id}/{hashlib.sha256(answer.encode('utf-8', 'surrogatepass')).hexdigest()}"
