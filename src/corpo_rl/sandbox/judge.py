@@ -148,6 +148,10 @@ class Judge:
         except TimeoutError:
             self.close()
             return {"status": NOT_JUDGED, "passed": 0, "total": total, "detail": "the tests did not come to an end"}
+        except BaseException:
+            # interrupted: the answer still to come would be taken for that of the next program
+            self.close()
+            raise
         return answer
 
 
