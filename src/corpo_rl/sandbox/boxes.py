@@ -98,6 +98,8 @@ def start_box(
             stdout=subprocess.PIPE if conversing else subprocess.DEVNULL,
             stderr=errors,
             cwd="/",
+            # --clearenv is too late: /proc/1/environ shows what bubblewrap itself was given
+            env={},
             pass_fds=(shared, *descriptors.values()),
             bufsize=0,
             **identity,  # type: ignore[call-overload]

@@ -99,6 +99,8 @@ def _end(child, *, seconds):
 def _become_candidate(descriptors, *, limits, filter_program):
     """Give up all power, then run the candidate; never returns."""
     try:
+        # else kill(0) means the server's process group, which reaches beyond the candidate's namespace
+        os.setsid()
         _call("unshare", _CLONE_NEWNS)
         flags = _MS_NOSUID | _MS_NODEV | _MS_NOEXEC
         size = f"size={limits['disk_mb']}m,nr_inodes=257,mode=1777".encode()
@@ -130,7 +132,8 @@ def _arrange(descriptors):
     standard = (2, 3, -1) if len(descriptors) == 4 else (-1, -1, -1)
     for target, place in enumerate((*standard, 0, 1)):
         os.dup2(high[place], target)
-    os.closerange(5, 64)
+    # the control socket has the number that it had outside, which may be any
+    os.closerange(5, 1 << 20)
 
 
 def _limit(limits):
