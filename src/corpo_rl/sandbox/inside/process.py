@@ -16,8 +16,13 @@ SETUP_FAILED = 99
 """Exit status of a process that could not give up its power; see server.py."""
 
 
+_NOT_RAISED = (Exception, StopIteration, StopAsyncIteration, MemoryError)
+"""A StopIteration would end a test's `all(map(candidate, ...))` early, and well; a MemoryError would look like the
+test's own."""
+
+
 class CandidateRaised(Exception):
-    """An exception of the candidate that is no built-in one."""
+    """An exception of the candidate that derives from no built-in one, or from one that is not raised here."""
 
 
 class Stop(BaseException):
@@ -102,7 +107,8 @@ class Proxy:
 
         Raises:
             Stop: It did not answer, or with what cannot be judged.
-            Exception: What the candidate raised: the built-in exception of that name, or `CandidateRaised`.
+            Exception: What the candidate raised: the built-in exception that it is or derives from, or
+                `CandidateRaised`.
         """
         self.calls += 1
         try:
@@ -114,7 +120,7 @@ class Proxy:
         if "raised" in answer:
             raise self._raised(answer["raised"])
         if "unsendable" in answer:
-            raise self._stop(NOT_JUDGED, f"a result of type {str(answer['unsendable'])[:60]} cannot be judged")
+            raise self._stop(NOT_JUDGED, f"a result of type {_said(answer, 'unsendable')[:60]} cannot be judged")
         try:
             result = wire.decode(answer.get("result"))
             if result is None and answer.get("arguments") is not None:
@@ -142,10 +148,11 @@ class Proxy:
         outcome = of_exception(described)
         if outcome.kind != FAILED:
             return self._stop(outcome.kind, outcome.text)
-        known = getattr(builtins, str(described.get("type")), None)
-        text = str(described.get("text", ""))
-        if isinstance(known, type) and issubclass(known, Exception) and not issubclass(known, UnicodeError):
-            return known(text)
+        for name in _bases(described):
+            known = getattr(builtins, name, None)
+            if isinstance(known, type) and issubclass(known, Exception) and known not in _NOT_RAISED:
+                with contextlib.suppress(TypeError):  # some want more than a text
+                    return known(_said(described, "text"))
         return CandidateRaised(outcome.text)
 
     def _stop(self, kind, text):
@@ -157,14 +164,26 @@ def of_exception(described):
     """The outcome that an exception of the candidate means; the description is the candidate's own word."""
     if not isinstance(described, dict):
         return Outcome(FAILED, "an exception without a description")
-    name, text = str(described.get("type"))[:100], " ".join(str(described.get("text", "")).split())[:200]
-    bases = described.get("bases") if isinstance(described.get("bases"), list) else []
+    name, text = _said(described, "type")[:100], " ".join(_said(described, "text").split())[:200]
+    bases = _bases(described)
     line = f"{name}: {text}".rstrip(": ")
     if "MemoryError" in bases:
         return Outcome(MEMORY, line)
     if "ModuleNotFoundError" in bases and _is_missing(described.get("module")):
         return Outcome(MISSING_MODULE, line)
     return Outcome(FAILED, line)
+
+
+def _said(described, key):
+    """A text in the candidate's description; nothing that is no text is worth the risk of turning it into one."""
+    value = described.get(key)
+    return value if isinstance(value, str) else ""
+
+
+def _bases(described):
+    """Names of the classes that an exception of the candidate is of, its own first."""
+    bases = described.get("bases")
+    return [name for name in bases if isinstance(name, str)] if isinstance(bases, list) else []
 
 
 def _is_missing(module):
