@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from corpo_rl.cli.pairs_label import label
+from corpo_rl.cli.pairs_sample import sample
 from corpo_rl.cli.pairs_verl import to_verl
 
 if TYPE_CHECKING:
@@ -127,4 +128,5 @@ def _summary(answers: "Gsm8kAnswers", built: "BuiltPairs", sizes: "PairSizes") -
 
 
 pairs.add_command(label)
+pairs.add_command(sample)
 pairs.add_command(to_verl)
