@@ -2,7 +2,7 @@
 
 import pytest
 
-from corpo_rl.records import FunctionTests
+from corpo_rl.records import CallTests, FunctionTests
 from corpo_rl.sandbox.inside import wire
 
 DOUBLE = FunctionTests("double", "assert double(2) == 4\nassert double(5) == 10")
@@ -55,3 +55,37 @@ except {caught}:
 """
     verdict = judge.judge(FunctionTests("f", source), f"def f(): raise {raised}")
     assert verdict.status == "ok", verdict
+
+
+def test_keys_that_json_cannot_tell_apart_do_not_stand_for_each_other(judge):
+    tests = CallTests("f", (("[]", '{"1": 5, "2": 6}'),))
+    assert judge.judge(tests, "def f(): return {1: 5, '1': 5}").status == "wrong"
+    assert judge.judge(tests, "def f(): return {1: 5, 2: 6}").status == "ok"
+    assert judge.judge(tests, "def f(): return {'1': 5, '2': 6}").status == "ok"
+
+
+def test_details_are_one_printable_line(judge):
+    said = "\\ud800 \\x1b[31m red\\n\\u2028 \\u202e back \\x00 end"
+    for program in (f"raise Exception('{said}')", f"def double(x): raise Exception('{said}')"):
+        detail = judge.judge(DOUBLE, program).detail
+        assert detail.endswith("Exception: \ufffd \ufffd[31m red \ufffd back \ufffd end")
+        assert detail.isprintable()
+        detail.encode()
+
+
+def test_a_candidate_that_is_called_outside_the_tests_is_judged_all_the_same(judge):
+    tests = FunctionTests(
+        "f", "first = f(1)\ndef check(candidate):\n    assert first == 1\n    assert candidate(2) == 2"
+    )
+    assert judge.judge(tests, "def f(x): return x").status == "ok"
+    ends = {
+        "while 1: pass": "timeout",
+        "raise ValueError": "wrong",
+        "return f": "not_judged",
+        "return [0] * 10**9": "memory",
+    }
+    for body, status in ends.items():
+        assert judge.judge(tests, f"def f(x):\n    {body}").status == status
+    broken = FunctionTests("f", "assert f(1) == 1", preamble="raise SystemExit(0)")
+    verdict = judge.judge(broken, "def f(x): return x")
+    assert (verdict.status, verdict.detail) == ("not_judged", "test 1: the problem's own code failed: SystemExit: 0")

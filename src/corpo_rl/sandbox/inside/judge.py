@@ -32,6 +32,7 @@ from process import (
     Stop,
     how_it_died,
     of_exception,
+    printable,
     short,
 )
 from statements import prepare_calls, prepare_statements
@@ -157,7 +158,7 @@ def verdict(outcomes, total):
         for number, outcome in enumerate(outcomes, start=1):
             if outcome.kind == kind:
                 where = "" if kind == LOAD_ERROR else f"test {number}: "
-                return {"status": kind, "passed": passed, "total": total, "detail": where + outcome.text}
+                return {"status": kind, "passed": passed, "total": total, "detail": printable(where + outcome.text)}
     return {"status": NOT_JUDGED, "passed": passed, "total": total, "detail": "the tests hold no assert"}
 
 

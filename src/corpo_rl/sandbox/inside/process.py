@@ -220,6 +220,11 @@ def _write_back(arguments, after):
             ours.update(theirs)
 
 
+def printable(text):
+    """A text of the candidate's that is shown and stored: no surrogate that UTF-8 cannot hold, no terminal's command."""
+    return "".join(character if character.isprintable() else "\ufffd" for character in text)
+
+
 def short(error):
     """What an error says, on one line."""
     return " ".join(str(error).split())[:200]

@@ -39,8 +39,15 @@ def prepare_statements(tests):
             exec(preamble, names_here)
             names_here |= dict.fromkeys((*names, "candidate", "__candidate__", tests["entry_point"]), proxy)
             exec(header_code, names_here)
-        except Exception as error:
-            yield Outcome(NOT_JUDGED, f"the problem's own code failed: {type(error).__name__}: {short(error)}")
+        except Stop:
+            yield proxy.trouble
+            return
+        except BaseException as error:
+            # which of the two is to blame can only be told while the candidate has had no part in it
+            yield Outcome(
+                FAILED if proxy.calls else NOT_JUDGED,
+                f"the problem's own code failed: {type(error).__name__}: {short(error)}",
+            )
             return
         for code, is_test in zip(codes, marks):
             outcome = _run_statement(code, names_here, proxy)
