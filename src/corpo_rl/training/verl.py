@@ -155,6 +155,8 @@ def prepare_trainer(module: ModuleType) -> None:
     known = (["self", "config"], ["self", "batch", "metrics"])
     if tuple(list(inspect.signature(method).parameters) for method in (start, compute)) != known:
         return
+    if getattr(compute, "logs_figures", False):
+        return
 
     @functools.wraps(start)
     def checked_start(self: Any, config: Any) -> None:
@@ -171,6 +173,7 @@ def prepare_trainer(module: ModuleType) -> None:
         metrics.update({f"corpo/{name}": value for name, value in _latest_figures.items() if not np.isnan(value)})
         return batch
 
+    with_figures.logs_figures = True  # type: ignore[attr-defined]
     trainer.__init__, trainer._compute_advantage = checked_start, with_figures
 
 
@@ -233,17 +236,15 @@ def _estimate(
         raise UsageError(f"{estimator}: verl gave no uid, so that groups cannot be told; a trainer of version 0.9 does")
     if token_level_rewards.dtype not in (torch.float32, torch.float64):
         raise DataError(
-            f"token_level_rewards: expected float32, as verl makes them, found {token_level_rewards.dtype}, which "
-            "rounds rewards and so moves them over corpo_min_correct; keep rewards in float32"
+            f"token_level_rewards: expected float32, as verl makes them, found {token_level_rewards.dtype}, "
+            "in which rewards and advantages would be rounded, over corpo_min_correct too; keep rewards in float32"
         )
     rewards_N = as_decimals(token_level_rewards.detach().double().sum(dim=-1).cpu().numpy())
     _, group_N = np.unique(np.asarray(index, dtype=str), return_inverse=True)
     advantages_N = batch_advantages(estimator, rewards_N, group_N, min_correct=min_correct)
-    if trained_N.any():  # synthetic rows, with which verl fills a batch up, have no token to train on
-        shown = trained_N
-        _note_figures(
-            estimator, rewards_N[shown], group_N[shown], advantages_N[shown], min_correct=min_correct, config=config
-        )
+    if trained_N.any():  # the rows with which verl fills a batch up have no token to train on
+        shown = rewards_N[trained_N], group_N[trained_N], advantages_N[trained_N]
+        _note_figures(estimator, *shown, min_correct=min_correct, config=config)
     return torch.as_tensor(advantages_N).to(token_level_rewards)
 
 
