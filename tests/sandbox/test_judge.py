@@ -1,5 +1,9 @@
 """Verdicts on ordinary candidates, and judges in trouble."""
 
+import os
+import resource
+import time
+
 import pytest
 
 from corpo_rl.records import CallTests, FunctionTests
@@ -89,3 +93,38 @@ def test_a_candidate_that_is_called_outside_the_tests_is_judged_all_the_same(jud
     broken = FunctionTests("f", "assert f(1) == 1", preamble="raise SystemExit(0)")
     verdict = judge.judge(broken, "def f(x): return x")
     assert (verdict.status, verdict.detail) == ("not_judged", "test 1: the problem's own code failed: SystemExit: 0")
+
+
+@pytest.mark.parametrize(
+    ("source", "program", "status"),
+    [
+        # what fills the memory of the tests is a result that is short to send
+        ("assert list(f()) == [1]", "def f(): return range(10**12)", "not_judged"),
+        ("assert f() * 10**9 == 'no'", "def f(): return 'no'", "not_judged"),
+        (
+            "assert f() == 1",
+            "import wire\nwire.encode = lambda value: ['n', '1e99999999999', None]\ndef f(): pass",
+            "wrong",
+        ),
+    ],
+    ids=["range", "repeat", "fraction"],
+)
+def test_the_memory_of_the_tests_is_bounded(judge, source, program, status):
+    boxes = list(judge._boxes)
+    started = time.monotonic()
+    assert judge.judge(FunctionTests("f", source), program).status == status
+    assert judge._boxes == boxes, "the judge itself came to an end"
+    assert time.monotonic() - started < 8
+
+
+def test_a_process_with_many_open_files_can_judge(fresh_judge):
+    # more than select() can handle
+    resource_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if resource_limit[0] < 2000:
+        pytest.skip("this process may not open 2000 files")
+    kept = [os.open("/dev/null", os.O_RDONLY) for _ in range(1200)]
+    try:
+        assert fresh_judge().judge(DOUBLE, HONEST).status == "ok"
+    finally:
+        for descriptor in kept:
+            os.close(descriptor)

@@ -92,7 +92,12 @@ def _run_program(program, *, reply):
     sys.modules["__main__"] = module
     code = 1
     try:
-        exec(compile(program, "candidate.py", "exec", dont_inherit=True), module.__dict__)
+        compiled = compile(program, "candidate.py", "exec", dont_inherit=True)
+    except BaseException as error:
+        wire.send(reply, {"failed": _described(error), "loaded": False})
+        os._exit(code)
+    try:
+        exec(compiled, module.__dict__)
         code = 0
     except SystemExit as error:
         code = error.code if isinstance(error.code, int) else int(error.code is not None)

@@ -9,13 +9,13 @@ second is the verdict.
 import json
 import os
 import random
+import resource
 import select
 import socket
 import sys
 import time
 
-sys.path.insert(0, "/box")
-# the files beside this one, where they lie inside the sandbox
+# the files beside this one, where they lie inside the sandbox; nothing imported later may be found there
 import wire
 from outputs import same_text
 from process import (
@@ -99,10 +99,12 @@ def _run_case(process, program, given, expected):
         return Outcome(TIMEOUT, "no end in time")
     if ended["code"] != 0:
         try:
-            outcome = of_exception(process.hear()["failed"])
+            answer = process.hear()
+            outcome = of_exception(answer["failed"])
         except (KeyError, TimeoutError, wire.Closed, wire.TooLong, wire.Malformed):
             return Outcome(*how_it_died(ended))
-        return Outcome(LOAD_ERROR, outcome.text) if "SyntaxError" in outcome.text else outcome
+        no_program = outcome.kind == FAILED and answer.get("loaded") is False
+        return Outcome(LOAD_ERROR, outcome.text) if no_program else outcome
     if same_text(output.decode("utf-8", "replace"), expected):
         return Outcome(PASSED)
     return Outcome(FAILED, "another output than expected")
@@ -162,9 +164,17 @@ def verdict(outcomes, total):
     return {"status": NOT_JUDGED, "passed": passed, "total": total, "detail": "the tests hold no assert"}
 
 
+def _limit_itself(limits):
+    """What the tests may use: a candidate can make them ask for much, by a result like range(10**12)."""
+    memory = max(limits["memory_mb"], 1024) << 20
+    for name, value in (("AS", memory), ("FSIZE", 16 << 20), ("NPROC", 64), ("NOFILE", 256), ("CORE", 0)):
+        resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (value, value))
+
+
 def main():
     """Arguments: the control socket's number and the limits as JSON."""
     control, limits = socket.socket(fileno=int(sys.argv[1])), json.loads(sys.argv[2])
+    _limit_itself(limits)
     given, taken = os.dup(0), os.dup(1)
     null = os.open("/dev/null", os.O_RDWR)
     for standard in (0, 1):

@@ -2,11 +2,11 @@
 
 import builtins
 import contextlib
-import importlib.util
 import json
 import os
 import socket
 import time
+from importlib import machinery
 
 import wire
 
@@ -138,7 +138,8 @@ class Proxy:
             raise self._stop(TIMEOUT, "no answer in time") from None
         except wire.Closed:
             self.dead = True
-            raise self._stop(*how_it_died(self._process.end())) from None
+            # a process closes its pipes a little before it has ended
+            raise self._stop(*how_it_died(self._process.end(seconds=0.1))) from None
         except (wire.TooLong, wire.Malformed) as error:
             self.dead = True
             kind = "over the limit of output" if isinstance(error, wire.TooLong) else "malformed"
@@ -190,10 +191,9 @@ def _is_missing(module):
     """Whether a module is really absent here: a candidate that claims it of an installed one is just wrong."""
     if not isinstance(module, str) or (not module.isidentifier() and not module.replace(".", "").isidentifier()):
         return False
-    try:
-        return importlib.util.find_spec(module.split(".")[0]) is None
-    except (ImportError, ValueError):
-        return False
+    # not importlib.util.find_spec, which also knows what this process has imported from beside this file
+    finders = (machinery.BuiltinImporter, machinery.FrozenImporter, machinery.PathFinder)
+    return all(finder.find_spec(module.split(".")[0]) is None for finder in finders)
 
 
 def how_it_died(ended):
@@ -221,7 +221,7 @@ def _write_back(arguments, after):
 
 
 def printable(text):
-    """A text of the candidate's that is shown and stored: no surrogate that UTF-8 cannot hold, no terminal's command."""
+    """A text of the candidate's that is shown and stored: no surrogate, no command to a terminal."""
     return "".join(character if character.isprintable() else "\ufffd" for character in text)
 
 

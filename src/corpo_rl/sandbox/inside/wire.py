@@ -15,6 +15,7 @@ from fractions import Fraction
 from typing import Any
 
 _SMALL = 2**53
+_MOST_BITS = 1 << 17
 
 
 class Unsendable(Exception):
@@ -108,9 +109,21 @@ _SCALARS: dict[str, Callable[..., Any]] = {
     "y": bytearray.fromhex,
     "c": lambda real, imag: complex(float.fromhex(real), float.fromhex(imag)),
     "r": lambda *parts: range(*(decode(one) for one in parts)),
-    "n": lambda top, bottom: Fraction(decode(top), decode(bottom)),
+    "n": lambda top, bottom: Fraction(_part(top), _part(bottom)),
     "m": Decimal,
 }
+
+
+def _part(value: Any) -> int:
+    """A fraction's numerator or denominator.
+
+    Of a text like "1e999999999" `Fraction` would make a number that fills the memory, and of two integers of 250 KB it
+    looks for the common divisor for twelve seconds.
+    """
+    number = decode(value)
+    if type(number) is not int or number.bit_length() > _MOST_BITS:
+        raise ValueError("an integer of no more than 131,072 bits was expected")
+    return number
 
 
 def send(descriptor: int, message: dict[str, Any], *, deadline: float | None = None) -> None:
@@ -176,9 +189,8 @@ def _read_exactly(descriptor: int, count: int, deadline: float | None) -> bytes:
 
 def _wait(descriptor: int, deadline: float, *, writing: bool) -> None:
     left = deadline - time.monotonic()
-    if left <= 0:
-        raise TimeoutError
-    waiting = [descriptor]
-    ready = select.select([] if writing else waiting, waiting if writing else [], [], left)
-    if not ready[writing]:
+    # not select.select, which knows no descriptor above 1023
+    poll = select.poll()
+    poll.register(descriptor, select.POLLOUT if writing else select.POLLIN)
+    if left <= 0 or not poll.poll(left * 1000):
         raise TimeoutError
