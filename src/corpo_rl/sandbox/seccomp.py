@@ -1,8 +1,8 @@
 """The system-call filter of a candidate, made by libseccomp.
 
 A deny list. What keeps a candidate in are its namespaces, its limits and its want of any capability; the filter takes
-away what these leave open (memory outside its address space, a second process) and most of what kernel faults have
-been exploited through.
+away what these leave open (memory outside its address space: shared, in socket buffers, in pages of 2 MB that a pipe
+holds; a second process) and most of what kernel faults have been exploited through.
 """
 
 import ctypes
@@ -22,7 +22,8 @@ io_uring_enter io_uring_register io_setup bpf perf_event_open userfaultfd keyctl
 name_to_handle_at open_by_handle_at fanotify_init inotify_init inotify_init1 quotactl init_module finit_module
 delete_module kexec_load kexec_file_load reboot swapon swapoff acct syslog lookup_dcookie settimeofday clock_settime
 clock_adjtime adjtimex sethostname setdomainname iopl ioperm modify_ldt personality setuid setgid setreuid setregid
-setresuid setresgid setfsuid setfsgid setgroups vhangup landlock_create_ruleset
+setresuid setresgid setfsuid setfsgid setgroups vhangup landlock_create_ruleset vmsplice setsockopt move_pages
+migrate_pages quotactl_fd open_tree_attr
 """.split()  # noqa: SIM905  # as a list it takes a hundred lines
 
 _CLONE_THREAD = 0x00010000
@@ -31,7 +32,8 @@ _NEW_NAMESPACES = (0x00020000, 0x02000000, 0x04000000, 0x08000000, 0x10000000, 0
 
 _ALLOW = 0x7FFF0000
 _ERRNO = 0x00050000
-_MASKED_EQUAL = 7
+_NOT_EQUAL, _MASKED_EQUAL = 1, 7
+_AF_UNIX, _SET_DUMPABLE = 1, 4
 
 _INSTALL = "install it (on Debian and Ubuntu: apt install libseccomp2)"
 
@@ -75,6 +77,10 @@ def candidate_filter() -> bytes:
         # its flags lie in memory, where no filter sees them; C libraries fall back to clone
         _deny(library, context, "clone3", error=errno.ENOSYS)
         _deny(library, context, "clone", _Comparison(0, _MASKED_EQUAL, _CLONE_THREAD, 0), error=errno.EPERM)
+        # other families may load kernel modules; with this one asyncio wakes its loop
+        _deny(library, context, "socketpair", _Comparison(0, _NOT_EQUAL, _AF_UNIX, 0), error=errno.EPERM)
+        # dumpable again, a crash would start what the host has in core_pattern
+        _deny(library, context, "prctl", _Comparison(0, _MASKED_EQUAL, 0xFFFFFFFF, _SET_DUMPABLE), error=errno.EPERM)
         for flag in _NEW_NAMESPACES:
             _deny(library, context, "clone", _Comparison(0, _MASKED_EQUAL, flag, flag), error=errno.EPERM)
         with tempfile.TemporaryFile() as file:
