@@ -1,4 +1,5 @@
 import json
+import math
 import re
 import sys
 from pathlib import Path
@@ -7,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from corpo_rl.cli.best_of_n import final_answer_votes, read_answer_groups, run_best_of_n
-from corpo_rl.errors import UsageError
+from corpo_rl.errors import DataError, UsageError
 from corpo_rl.pairs.final_answers import FinalAnswerJudge
 from corpo_rl.ranking.result import RankingSettings
 from corpo_rl.records import SamplingSettings
@@ -25,9 +26,10 @@ def verifier(monkeypatch):
     scripted = Verifier(lambda a, b: (9 if "surely" in a else 1, 9 if "surely" in b else 1))
     scripted.specs = []
 
-    def open_policy(spec):
+    def open_policy(spec, **asking):
         scripted.specs.append(spec)
-        return SimpleNamespace(stream=scripted)
+        scripted.asking = asking
+        return SimpleNamespace(name=spec, stream=scripted)
 
     monkeypatch.setitem(sys.modules, "corpo_rl.policies.opening", SimpleNamespace(open_policy=open_policy))
     return scripted
@@ -129,6 +131,65 @@ def test_plain_numbers_need_no_judge():
 
     votes = final_answer_votes(["A: 7", "A: $7.00", "A: 8", "A: -7", "A: 7."], Absent())
     assert votes == ["7", "7", "8", "-7", "7"]
+
+
+def label(problem_id, number, text, correct):
+    status = "not_judged" if correct is None else "ok" if correct else "wrong"
+    return {
+        "problem_id": problem_id,
+        "candidate_id": str(number),
+        "source": "model",
+        "text": text,
+        "correct": correct,
+        "passed": int(correct is True),
+        "total": 1,
+        "status": status,
+    }
+
+
+@pytest.fixture
+def labels(tmp_path):
+    rows = [label("one", row, f"{how} {row}", how == "surely") for row, how in enumerate(["surely", "no", "no"])]
+    rows += [label("two", row, f"no {row}", False) for row in range(3)]
+    rows += [label("few", 0, "surely", True), label("few", 1, "?", None)]
+    return written(tmp_path / "labels.jsonl", rows)
+
+
+def problems_file(path, names, tests):
+    return written(path, [{"problem_id": name, "text": f"Problem {name}?", "tests": tests} for name in names])
+
+
+def test_a_labels_file_with_its_problems(verifier, labels, tmp_path):
+    cases = {"cases": [["1", "2"]]}
+    problems = problems_file(tmp_path / "problems.jsonl", ["two", "few", "one", "unasked"], cases)
+    (document,) = tried(labels, problems, sizes=(3,))
+    found = values(document)
+    assert (found["random"], found["verifier"], found["oracle"]) == (pytest.approx(1 / 6), 0.5, 0.5)
+    assert math.isnan(found["majority"]), "programs have no final answer to vote for"
+    assert (document["n_problems"], document["n_too_few"], document["n_not_judged"]) == (2, 1, 1)
+    assert {request.prompt.split("\n")[0] for request in verifier.batches[0]} == {
+        "Problem: Problem one?",
+        "Problem: Problem two?",
+    }
+
+
+def test_math_labels_vote(verifier, tmp_path):
+    rows = [label("one", row, f"so\n#### {said}", said == "0.5") for row, said in enumerate(["1/2", "0.5", "7"])]
+    rows[0] |= {"correct": True, "status": "ok"}
+    problems = problems_file(tmp_path / "problems.jsonl", ["one"], {"answer": "1/2"})
+    (document,) = tried(written(tmp_path / "labels.jsonl", rows), problems, sizes=(3,))
+    assert values(document)["majority"] == 1.0
+
+
+def test_labels_of_other_problems_are_refused(verifier, labels, tmp_path):
+    problems = problems_file(tmp_path / "problems.jsonl", ["two"], {"answer": "1"})
+    message = (
+        f"{labels}: expected answers to the problems of {problems}, found 2 others (the first is 'few'); give the file "
+        "that was labelled with"
+    )
+    with pytest.raises(DataError, match=re.escape(message)):
+        tried(labels, problems)
+    assert verifier.specs == []
 
 
 def test_labels_need_their_problems(verifier, tmp_path):

@@ -26,9 +26,10 @@ def verifier(monkeypatch):
         scripted.sampled.append(sampling)
         return scripted(requests, sampling)
 
-    def open_policy(spec):
+    def open_policy(spec, **asking):
         scripted.specs.append(spec)
-        return SimpleNamespace(stream=stream)
+        scripted.asking = asking
+        return SimpleNamespace(name=spec, stream=stream)
 
     monkeypatch.setitem(sys.modules, "corpo_rl.policies.opening", SimpleNamespace(open_policy=open_policy))
     return scripted
@@ -124,8 +125,10 @@ def test_settings_reach_the_ranking(verifier, problem, answers):
     assert found["sampling"] == {"max_new_tokens": 9, "temperature": 1.0, "top_p": 1.0}
     assert found["n_calls"] == 2 * 3
     assert {sampling.temperature for sampling in verifier.sampled} == {1.0}
-    run(problem, answers, "--model", "scripted")
+    assert verifier.asking == {"batch_size": 16, "concurrency": 16, "timeout": 120.0, "retries": 5}
+    run(problem, answers, "--model", "scripted", "--batch-size", 3, "--concurrency", 4, "--timeout", 5, "--retries", 6)
     assert verifier.sampled[-1].temperature == 0.0
+    assert verifier.asking == {"batch_size": 3, "concurrency": 4, "timeout": 5.0, "retries": 6}
     swiss = json.loads(
         run(
             problem, answers, "--model", "scripted", "--json", "--method", "swiss", "--rounds", 1, "--by", "wins"
@@ -173,7 +176,7 @@ def test_every_field_of_the_files_is_described(verifier, problem, answers):
 
 def test_nothing_parsed_is_shown_and_is_an_error(monkeypatch, problem, answers):
     mute = Verifier(lambda a, b: "A nice question!")
-    opening = SimpleNamespace(open_policy=lambda spec: SimpleNamespace(stream=mute))
+    opening = SimpleNamespace(open_policy=lambda spec, **asking: SimpleNamespace(name=spec, stream=mute))
     monkeypatch.setitem(sys.modules, "corpo_rl.policies.opening", opening)
     result = run(problem, answers, "--model", "smollm2")
     assert isinstance(result.exception, DataError)
@@ -265,3 +268,18 @@ def test_what_click_refuses(verifier, tmp_path):
     )
     assert result.returncode == 2
     assert "'no-such-file' does not exist" in result.stderr
+
+
+def test_the_embedded_policy_finds_the_right_sum(tmp_path):
+    (tmp_path / "answers.txt").write_text("84\n83\n93\n73\n")
+    command = [sys.executable, "-m", "corpo_rl", "rank", "-", "answers.txt", "--model", "mini", "--task", "mini"]
+    result = subprocess.run(
+        [*command, "--print-best"],
+        input="37+46\n",
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        cwd=tmp_path,
+    )
+    assert (result.returncode, result.stdout) == (0, "83\n"), result.stderr

@@ -34,6 +34,7 @@ def run_best_of_n(
     task: str = "pairs",
     out: Path | None = None,
     limit: int | None = None,
+    **asking: Any,
 ) -> list[dict[str, Any]]:
     """Rank labelled answers and look up the labels of the best, with a progress bar on stderr.
 
@@ -47,6 +48,7 @@ def run_best_of_n(
         task: "pairs", or "mini" for the sums of the embedded policy.
         out: Folder for the completions, which the same call goes on from.
         limit: Use the first so many problems that have n judged answers; all by default.
+        asking: Options of `open_policy`.
 
     Returns:
         For each n what `best_of_n_document` gives, with the names of model and files.
@@ -72,7 +74,7 @@ def run_best_of_n(
     documents = []
     with (
         _votes(is_math=is_math) as votes,
-        open_verifier(model, calls=None if out is None else out / CALLS_FILE, total=total) as stream,
+        open_verifier(model, calls=None if out is None else out / CALLS_FILE, total=total, **asking) as stream,
     ):
         for draw in draws:
             found = best_of_n(draw, stream, sampling=sampling, settings=settings, task=task_of(task), votes=votes)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from corpo_rl.cli.ranking import CALLS_FILE, open_verifier, sampling_of, task_of
+from corpo_rl.cli.ranking import CALLS_FILE, asking_options, open_verifier, sampling_of, task_of
 from corpo_rl.errors import DataError, UsageError
 
 RANKING_FILE = "ranking.json"
@@ -30,7 +30,9 @@ class NamedText(NamedTuple):
 @click.command()
 @click.argument("problem", type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path))
 @click.argument("candidates", type=click.Path(exists=True, path_type=Path))
-@click.option("--model", required=True, help="The verifier: smollm2, a folder, a hub id, or an endpoint.")
+@click.option(
+    "--model", required=True, help="The verifier: smollm2, a folder, a hub id, an adapter, or http://HOST/v1#MODEL."
+)
 @click.option(
     "--task",
     type=click.Choice(["pairs", "mini"]),
@@ -66,6 +68,7 @@ class NamedText(NamedTuple):
     "--max-new-tokens", type=click.IntRange(min=1), default=512, show_default=True, help="Completion length limit."
 )
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Decides lots and samples.")
+@asking_options
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
@@ -92,6 +95,7 @@ def rank(
     force: bool,
     print_best: bool,
     as_json: bool,
+    **asking: Any,
 ) -> None:
     """Rank the CANDIDATES, answers to PROBLEM, by the scores a verifier gives to two of them at a time.
 
@@ -135,7 +139,7 @@ def rank(
     made_of = _digest({**about, "settings": asdict(settings), "answers": answers})
     if out is not None:
         _prepare(out, made_of, force=force)
-    with open_verifier(model, calls=None if out is None else out / CALLS_FILE, total=n_calls) as stream:
+    with open_verifier(model, calls=None if out is None else out / CALLS_FILE, total=n_calls, **asking) as stream:
         ranking = ranked(question, texts, stream, sampling=sampling, settings=settings, task=task_of(task))
     document = {**about, "made_of": made_of, **ranking_document(ranking, names)}
     as_text = json_text(document, "ranking", nan_as_null=True)

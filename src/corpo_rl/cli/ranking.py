@@ -1,9 +1,11 @@
 """What the commands that ask a verifier about pairs share: how it is sampled, opened and watched."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
 
 from corpo_rl.errors import MissingExtraError, UsageError
 
@@ -14,6 +16,26 @@ if TYPE_CHECKING:
 
 CALLS_FILE = "calls.jsonl"
 """Where the completions of a verifier are kept."""
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+_ASKING = (
+    click.option("--batch-size", type=click.IntRange(min=1), default=16, show_default=True, help="Of a local model."),
+    click.option("--concurrency", type=click.IntRange(min=1), default=16, show_default=True, help="Of an endpoint."),
+    click.option(
+        "--timeout", type=click.FloatRange(min=0.1), default=120.0, show_default=True, help="Seconds for one answer."
+    ),
+    click.option(
+        "--retries", type=click.IntRange(min=0), default=5, show_default=True, help="Further tries of a request."
+    ),
+)
+
+
+def asking_options(command: _Command) -> _Command:
+    """The options of `open_policy`, to be passed on to `open_verifier`."""
+    for option in reversed(_ASKING):
+        command = option(command)
+    return command
 
 
 def sampling_of(*, samples: int, temperature: float | None, max_new_tokens: int) -> "SamplingSettings":
@@ -44,13 +66,14 @@ def task_of(name: str) -> "Task":
 
 
 @contextmanager
-def open_verifier(model: str, *, calls: Path | None, total: int) -> Iterator["Stream"]:
+def open_verifier(model: str, *, calls: Path | None, total: int, **asking: Any) -> Iterator["Stream"]:
     """The stream of a policy, with a progress bar on stderr.
 
     Args:
         model: Spec of the policy.
         calls: File that keeps the completions, for the same command to go on with; None to keep none.
         total: Completions expected.
+        asking: Options of `open_policy`.
     """
     try:
         from tqdm import tqdm
@@ -58,9 +81,13 @@ def open_verifier(model: str, *, calls: Path | None, total: int) -> Iterator["St
         from corpo_rl.policies.opening import open_policy
     except ImportError as error:
         raise MissingExtraError("a verifier", "train") from error
+    from corpo_rl.policies.endpoint import EndpointPolicy
     from corpo_rl.ranking.calls import kept_calls
 
-    policy = open_policy(model)
+    policy = open_policy(model, **asking)
+    # not the address, which may be another when the ranking goes on
+    name = policy.model if isinstance(policy, EndpointPolicy) else policy.name
+    stream: Stream = policy.stream if calls is None else kept_calls(policy.stream, calls, policy=name)
     with tqdm(total=total, desc="comparing", unit="completion") as bar:
 
         def watched(requests: Sequence["SampleRequest"], sampling: "SamplingSettings") -> Iterator["Sample"]:
@@ -68,5 +95,4 @@ def open_verifier(model: str, *, calls: Path | None, total: int) -> Iterator["St
                 bar.update()
                 yield sample
 
-        stream: Stream = policy.stream if calls is None else kept_calls(policy.stream, calls, policy=model)
         yield watched
