@@ -62,3 +62,19 @@ assert one() == 1
 """
     verdict = fresh_judge().judge(FunctionTests("one", source, preamble="import os"), HONEST)
     assert (verdict.status, verdict.passed) == ("ok", 3), verdict
+
+
+def test_the_hosts_null_device_keeps_its_times(judge):
+    before = os.stat("/dev/null").st_mtime_ns
+    assert "Read-only file system" in said(judge, "import os\nos.utime('/dev/null')")
+    assert os.stat("/dev/null").st_mtime_ns == before
+    assert said(judge, "raise Exception(open('/dev/null', 'w').write('none') + len(open('/dev/null').read()))") == (
+        "Exception: 4"
+    )
+
+
+def test_no_module_is_found_beside_the_candidates_own_process(judge):
+    assert "No module named 'server'" in judge.judge(ONE, "import server").detail
+    for name in ("process", "judge", "outputs"):
+        verdict = judge.judge(ONE, f"import {name}")
+        assert verdict.status == "missing_module", "that the tests have one of that name does not count"
