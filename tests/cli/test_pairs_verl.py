@@ -41,6 +41,7 @@ def test_writes_the_splits_and_prints_the_settings(pairs, tmp_path):
         "Settings for python -m verl.trainer.main_ppo:",
         f"  data.train_files={out}/train.parquet",
         f"  data.val_files=[{out}/ood.parquet]",
+        "  data.filter_overlong_prompts=True",
         "  reward.custom_reward_function.path=pkg://corpo_rl.training.verl_reward",
         "  algorithm.adv_estimator=corpo +algorithm.corpo_min_correct=0.2",
     ]

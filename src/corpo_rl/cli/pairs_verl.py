@@ -36,5 +36,7 @@ def to_verl(file: Path, out: Path, force: bool) -> None:
     held_out = ",".join(str(path.resolve()) for split, path in files.items() if split != TRAIN)
     if held_out:
         click.echo(f"  data.val_files=[{held_out}]")
+    # verl would cut the beginning off a longer prompt, and with it the problem
+    click.echo("  data.filter_overlong_prompts=True")
     click.echo("  reward.custom_reward_function.path=pkg://corpo_rl.training.verl_reward")
     click.echo(f"  algorithm.adv_estimator=corpo +algorithm.corpo_min_correct={MIN_CORRECT}")
