@@ -118,7 +118,8 @@ def label(
     found = read_candidates(candidates, problems=usable.problems, source=source, allow_unknown=allow_unknown)
 
     started = time.monotonic()
-    with tqdm(desc="judging", unit=" programs", smoothing=0.05) as bar:
+    # with a delay, so that a refused call is one line
+    with tqdm(desc="judging", unit=" programs", smoothing=0.05, delay=1) as bar:
 
         def on_verdict(done: int, total: int) -> None:
             if bar.total is None:  # the first call tells what an earlier one had judged
