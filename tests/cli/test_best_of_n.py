@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from corpo_rl.cli.best_of_n import final_answer_votes, read_answer_groups, run_best_of_n
+from corpo_rl.cli.best_of_n import final_answer_votes, read_answer_groups, run_best_of_n, show_best_of_n
 from corpo_rl.errors import DataError, UsageError
 from corpo_rl.pairs.final_answers import FinalAnswerJudge
 from corpo_rl.ranking.result import RankingSettings
@@ -97,6 +97,24 @@ def test_several_sizes_share_their_calls_and_a_limit_takes_the_first_problems(ve
     assert verifier.n_calls == 36
 
 
+def test_figures_are_printed_and_written(verifier, solutions, tmp_path, capsys):
+    documents = tried(solutions, sizes=(2, 4))
+    capsys.readouterr()
+    show_best_of_n(documents, out=tmp_path / "out", as_json=False)
+    text = capsys.readouterr().out
+    assert [line for line in text.splitlines() if line.startswith("Best of")] == [
+        "Best of 2 answers to each of 6 problems",
+        "Best of 4 answers to each of 6 problems",
+    ]
+    show_best_of_n(documents, out=None, as_json=True)
+    printed = capsys.readouterr().out
+    assert printed == (tmp_path / "out" / "best-of-n.json").read_text()
+    whole = json.loads(printed)
+    assert whole["schema"] == "corpo-rl.best-of-n/1"
+    assert [result["n"] for result in whole["results"]] == [2, 4]
+    assert whole["results"][1]["figures"]["verifier"]["value"] == 1.0
+
+
 def test_every_field_of_the_file_is_described(verifier, solutions):
     described = set(re.findall(r"`([\w-]+)`", DOCS.read_text(encoding="utf-8").split("## Files")[1]))
     (document,) = tried(solutions)
@@ -160,7 +178,7 @@ def problems_file(path, names, tests):
 
 
 def test_a_labels_file_with_its_problems(verifier, labels, tmp_path):
-    cases = {"cases": [["1", "2"]]}
+    cases = {"cases": [{"input": "1", "output": "2"}]}
     problems = problems_file(tmp_path / "problems.jsonl", ["two", "few", "one", "unasked"], cases)
     (document,) = tried(labels, problems, sizes=(3,))
     found = values(document)

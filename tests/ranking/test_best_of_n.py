@@ -247,7 +247,6 @@ def test_no_headroom_is_undefined():
 
 def test_document_holds_all_of_it():
     document = best_of_n_document(tried(mixed_groups(), by_quality(perfect)), level=0.9)
-    assert document["schema"] == "corpo-rl.best-of-n/1"
     assert (document["n"], document["n_problems"], document["level"]) == (4, 30, 0.9)
     assert document["figures"]["verifier"].keys() == {"value", "low", "high"}
     assert len(document["problems"]) == 30

@@ -9,6 +9,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import click
+
 from corpo_rl.cli.ranking import CALLS_FILE, open_verifier, task_of
 from corpo_rl.errors import DataError, UsageError
 
@@ -80,6 +82,25 @@ def run_best_of_n(
             found = best_of_n(draw, stream, sampling=sampling, settings=settings, task=task_of(task), votes=votes)
             documents.append({**about, **best_of_n_document(found)})
     return documents
+
+
+def show_best_of_n(documents: Sequence[dict[str, Any]], *, out: Path | None, as_json: bool) -> None:
+    """Print the figures for each n, and write them to a folder.
+
+    Args:
+        documents: What `run_best_of_n` returns.
+        out: Folder for `BEST_OF_N_FILE`, which is replaced.
+        as_json: Whether to print what the file holds instead of text.
+    """
+    from corpo_rl.report.form import json_text
+    from corpo_rl.report.ranking_text import best_of_n_text
+
+    whole = json_text({"schema": "corpo-rl.best-of-n/1", "results": list(documents)}, "best of n", nan_as_null=True)
+    if out is not None:
+        from corpo_rl.experiment.folder import write_text
+
+        write_text(out / BEST_OF_N_FILE, whole)
+    click.echo(whole if as_json else "\n".join(best_of_n_text(document) for document in documents), nl=False)
 
 
 def read_answer_groups(labels: Path, problems: Path | None) -> tuple[list["AnswerGroup"], bool]:

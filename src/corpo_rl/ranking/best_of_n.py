@@ -232,9 +232,8 @@ def _share(labels: Sequence[bool], places: Sequence[int]) -> float:
 
 
 def best_of_n_document(found: BestOfN, *, level: float = 0.95) -> dict[str, Any]:
-    """The figures as JSON; `docs/ranking.md` describes it. Undefined figures are NaN, for a writer to make null."""
+    """The figures for one n as JSON; `docs/ranking.md` describes it. Undefined figures are NaN, for a writer to make null."""
     return {
-        "schema": "corpo-rl.best-of-n/1",
         "settings": asdict(found.settings),
         "level": level,
         "n": found.draw.n,
