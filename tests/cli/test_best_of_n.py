@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from corpo_rl.cli.best_of_n import final_answer_votes, read_answer_groups, run_best_of_n, show_best_of_n
@@ -12,6 +13,7 @@ from corpo_rl.errors import DataError, UsageError
 from corpo_rl.pairs.final_answers import FinalAnswerJudge
 from corpo_rl.ranking.result import RankingSettings
 from corpo_rl.records import SamplingSettings
+from corpo_rl.tasks.mini import MiniTask, wrong_answers
 from tests.ranking.verifiers import Verifier
 
 DOCS = Path(__file__).parents[2] / "docs" / "ranking.md"
@@ -127,7 +129,7 @@ def test_votes_of_equal_answers_are_equal():
         "Half.\nA: 1/2",
         "So it is\n#### 0.50",
         "thus $\\boxed{\\frac{1}{2}}$",
-        "no mark here",
+        "neither mark nor number",
         "A: $1,200",
         "A: 1200.00",
         "A: 12",
@@ -147,8 +149,8 @@ def test_plain_numbers_need_no_judge():
         def judge(self, tests, text):
             raise AssertionError("asked about plain numbers")
 
-    votes = final_answer_votes(["A: 7", "A: $7.00", "A: 8", "A: -7", "A: 7."], Absent())
-    assert votes == ["7", "7", "8", "-7", "7"]
+    texts = ["A: 7", "A: $7.00", "A: 8", "A: -7", "A: 7.", "3 and 4, so the answer is 7.", "1,007 eggs", "8"]
+    assert final_answer_votes(texts, Absent()) == ["7", "7", "8", "-7", "7", "7", "1,007", "8"]
 
 
 def label(problem_id, number, text, correct):
@@ -215,6 +217,32 @@ def test_labels_need_their_problems(verifier, tmp_path):
     with pytest.raises(UsageError, match="--problems: expected the file of the problems that the labels are about"):
         tried(path)
     assert verifier.specs == []
+
+
+def test_the_embedded_policy_gains_over_a_blind_pick(tmp_path):
+    rng = np.random.default_rng(0)
+    problems, rows = [], []
+    for item in MiniTask().items("in_domain")[:80]:
+        right = sum(map(int, item.problem.split("+")))
+        problems.append({"problem_id": item.item_id, "text": item.problem, "tests": {"answer": str(right)}})
+        slips = wrong_answers(rng, right)[:3]
+        said = [right if rng.random() < 0.3 else slips[rng.integers(3)] for _ in range(4)]
+        rows += [label(item.item_id, row, str(value), value == right) for row, value in enumerate(said)]
+    (document,) = run_best_of_n(
+        "mini",
+        sizes=[4],
+        labels=written(tmp_path / "labels.jsonl", rows),
+        problems=written(tmp_path / "problems.jsonl", problems),
+        sampling=SamplingSettings(max_new_tokens=12, temperature=0.0),
+        settings=RankingSettings(),
+        task="mini",
+        batch_size=256,
+    )
+    found = values(document)
+    assert found["random"] < found["verifier"] < found["oracle"]
+    assert document["figures"]["gain"]["low"] > 0
+    assert document["n_unranked"] == document["n_unvoted"] == 0
+    assert found["random"] < found["majority"] < found["oracle"]
 
 
 @pytest.mark.skipif(not PUBLISHED.exists(), reason="needs the published GSM8K answers beside the checkout")

@@ -180,7 +180,9 @@ def _votes(*, is_math: bool) -> Iterator["Votes | None"]:
 
 
 def final_answer_votes(texts: Sequence[str], judge: "FinalAnswerJudge") -> list[str | None]:
-    """The final answers that solutions mark as such, equal ones ("1/2", "0.50") written the same; None without a mark.
+    """The final answers of solutions, equal ones ("1/2", "0.50") written the same; None where there is none.
+
+    A solution's final answer is the one it marks as such (see `marked_answer`), or else its last number.
 
     Args:
         texts: Solutions of one problem.
@@ -194,14 +196,17 @@ def final_answer_votes(texts: Sequence[str], judge: "FinalAnswerJudge") -> list[
     for text in texts:
         answer = marked_answer(text)
         if answer is None:
-            votes.append(None)
-            continue
+            numbers_in_text = [match[0].strip() for match in _NUMBER.finditer(text)]
+            if not numbers_in_text:
+                votes.append(None)
+                continue
+            answer = numbers_in_text[-1]
         for leader in leaders:
             numbers = _number(leader), _number(answer)
             if None not in numbers:
                 same = numbers[0] == numbers[1]
             else:
-                same = leader == answer or judge.judge(FinalAnswer(leader), text).correct is True
+                same = leader == answer or judge.judge(FinalAnswer(leader), f"\\boxed{{{answer}}}").correct is True
             if same:
                 votes.append(leader)
                 break
