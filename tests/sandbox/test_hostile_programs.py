@@ -1,0 +1,165 @@
+"""Hostile programs, each judged for real: none gets out, none is passed, none stays, none spoils the next verdict."""
+
+import os
+import platform
+import re
+import secrets
+import socket
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+from corpo_rl.records import FunctionTests, Limits
+from corpo_rl.sandbox.judge import Judge
+from tests.sandbox.attack import TESTS
+from tests.sandbox.conftest import SECONDS, processes, wait_until
+from tests.sandbox.hostile_deeds import DEEDS
+
+pytestmark = pytest.mark.skipif(
+    platform.machine() != "x86_64", reason="the programs call the kernel by the numbers that x86-64 has"
+)
+
+LIMITS = Limits(seconds=SECONDS, memory_mb=256)
+GRACE = 2.5
+"""Seconds that a verdict may take beyond its limit on a machine with other work."""
+
+PLACES = "/ /tmp /var/tmp /dev /dev/shm /usr /usr/lib /usr/bin /etc /etc/alternatives /root .".split()
+
+HONEST = """
+import os, random, resource, signal, threading
+
+def look():
+    limits = [resource.getrlimit(getattr(resource, "RLIMIT_" + name)) for name in ("AS", "CPU", "FSIZE", "NOFILE")]
+    return {
+        "tmp": os.listdir("/tmp"), "proc": os.listdir("/proc"), "cwd": os.getcwd(), "pid": os.getpid(),
+        "environment": dict(os.environ), "limits": limits, "nice": os.getpriority(os.PRIO_PROCESS, 0),
+        "mask": list(signal.pthread_sigmask(signal.SIG_BLOCK, [])), "umask": os.umask(0o22),
+        "threads": threading.active_count(), "policy": os.sched_getscheduler(0), "random": random.random(),
+    }
+"""
+SEEN = {
+    "tmp": [],
+    "proc": [],
+    "cwd": "/tmp",  # noqa: S108  # its own
+    "pid": 1,
+    "environment": {"PATH": "/usr/bin", "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUTF8": "1"},
+    "limits": [(256 << 20,) * 2, (2,) * 2, (16 << 20,) * 2, (64,) * 2],
+    "nice": 0,
+    "mask": [],
+    "umask": 0o22,
+    "threads": 1,
+    "policy": 0,
+    "random": 0.8444218515250481,  # the first number after random.seed(0)
+}
+AFTER = FunctionTests(
+    "look",
+    "seen = look()\nassert seen.pop('environment').items() >= expected.pop('environment').items()\n"
+    "assert seen == expected, {key: (seen[key], expected[key]) for key in expected if seen[key] != expected[key]}",
+    preamble=f"expected = {SEEN!r}",
+)
+
+
+class Outside:
+    """What a program could reach if it got out, and whether it did."""
+
+    def __init__(self):
+        self.mark = f"escaped-{secrets.token_hex(8)}"
+        self.secret = f"SECRET-{secrets.token_hex(16)}"
+        with tempfile.NamedTemporaryFile("w", prefix="corpo-secret-", delete=False) as file:
+            file.write(self.secret)
+        self.file = Path(file.name)
+        self.file.chmod(0o666)
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.abstract = f"\0corpo-{secrets.token_hex(8)}"
+        self.unix = [socket.socket(socket.AF_UNIX, kind) for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM)]
+        for number, one in enumerate(self.unix):
+            one.bind(self.abstract + str(number))
+        self.unix[0].listen()
+        for one in (self.listener, *self.unix):
+            one.setblocking(False)
+        self.before = self.state()
+
+    def names(self):
+        """Code that tells a program where to knock."""
+        port = self.listener.getsockname()[1]
+        return (
+            f"MARK, SECRET_FILE, PORT = {self.mark!r}, {str(self.file)!r}, {port}\nABSTRACT = {self.abstract + '0'!r}\n"
+        )
+
+    def state(self):
+        return {
+            "marks": [place for place in PLACES if os.path.lexists(Path(place, self.mark))],
+            "secret": (self.file.read_text(), self.file.stat().st_mtime_ns, self.file.stat().st_nlink),
+            "null": os.stat("/dev/null").st_mtime_ns,
+            "name": socket.gethostname(),
+            "nice": os.getpriority(os.PRIO_PROCESS, 0),
+        }
+
+    def check(self):
+        assert self.state() == self.before
+        with pytest.raises(BlockingIOError):
+            self.listener.accept()
+        with pytest.raises(BlockingIOError):
+            self.unix[0].accept()
+        with pytest.raises(BlockingIOError):
+            self.unix[1].recv(1)
+
+    def close(self):
+        self.file.unlink()
+        for one in (self.listener, *self.unix):
+            one.close()
+
+
+@pytest.fixture(scope="module")
+def outside():
+    found = Outside()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("CORPO_SECRET", found.secret)
+        yield found
+    found.close()
+
+
+@pytest.fixture(scope="module")
+def judge(outside):
+    with Judge(LIMITS) as judge:
+        yield judge
+    assert wait_until(lambda: not processes()), "something is left of a closed judge"
+
+
+def attacked(judge, outside, tests, program, *, seconds=0.0):
+    """The verdict on a hostile program, after which nothing may have changed for anybody."""
+    boxes = list(judge._boxes)
+    started = time.monotonic()
+    verdict = judge.judge(tests, program)
+    took = time.monotonic() - started
+    assert took < SECONDS + GRACE + seconds, f"the verdict took {took:.1f} s"
+    outside.check()
+    assert judge._boxes == boxes, f"a sandbox had to be started again: {verdict}"
+    after = judge.judge(AFTER, HONEST)
+    assert after.status == "ok", f"the next candidate sees a difference: {after}"
+    return verdict
+
+
+CASES = [
+    pytest.param(attack, mode, id=f"{kind}-{attack.name}-{mode}")
+    for kind, attacks in DEEDS.items()
+    for attack in attacks
+    for mode in attack.modes
+]
+
+
+@pytest.mark.parametrize(("attack", "mode"), CASES)
+def test_deed(judge, outside, attack, mode):
+    program = outside.names() + attack.program(mode)
+    verdict = attacked(judge, outside, TESTS[mode], program, seconds=attack.seconds)
+    assert verdict.status in attack.status.split("|"), verdict
+    assert verdict.passed == 0
+    assert re.search(attack.says, verdict.detail), verdict
+
+
+@pytest.mark.parametrize("mode", ["function", "program"])
+def test_the_tests_of_the_deeds_can_pass(judge, mode):
+    ending = "\nprint(attack())" if mode == "program" else ""
+    assert judge.judge(TESTS[mode], "def attack(): return 'breached'" + ending).status == "ok"
