@@ -145,6 +145,7 @@ def judge_on_ray(
         ray.init(address="local", num_cpus=workers, include_dashboard=False, log_to_driver=False)
     try:
         n_actors = workers or max(1, int(ray.cluster_resources().get("CPU", 1)))
+        # above 0, so that calls wait for an actor that is being restarted; each call overrides it
         actor = ray.remote(num_cpus=1, max_restarts=-1, max_task_retries=1)(_RayJudges)
         yield from _on_actors(_batches(jobs), [actor.remote(new_judges) for _ in range(n_actors)])
     finally:
@@ -156,27 +157,28 @@ def _on_actors(batches: Iterator[list[JudgingJob]], idle: list[Any]) -> Iterator
     import ray
     from ray.exceptions import RayActorError, RayTaskError
 
-    alone: list[JudgingJob] = []
+    again: list[JudgingJob] = []
     lost: list[tuple[str, Verdict]] = []
-    running: dict[Any, tuple[Any, list[JudgingJob]]] = {}
+    running: dict[Any, tuple[Any, list[JudgingJob], bool]] = {}
     while True:
         # one batch at an actor: were another waiting behind it, that would be charged with the actor's death too
-        while idle and (batch := [alone.pop()] if alone else next(batches, None)):
-            judges = idle.pop()
-            running[judges.judge_all.remote(batch)] = judges, batch
+        while idle and (batch := again[:1] or next(batches, [])):
+            judges, alone = idle.pop(), bool(again)
+            running[judges.judge_all.options(max_task_retries=0).remote(batch)] = judges, batch, alone
+            del again[:1]
         if not running:
             break
         for done in ray.wait(list(running))[0]:
-            judges, batch = running.pop(done)
+            judges, batch, alone = running.pop(done)
             idle.append(judges)
             try:
                 verdicts = ray.get(done)
             except RayActorError as error:
-                reason = " ".join(str(error).split())[:200]
-                if len(batch) > 1:
-                    # which of them it was is found by trying each alone
-                    alone += reversed(batch)
+                if not alone:
+                    # which of them it was is found by trying each by itself
+                    again += batch
                     continue
+                reason = " ".join(str(error).split())[:200]
                 lost.append((batch[0].key, Verdict(NOT_JUDGED, 0, 0, detail=f"its worker died: {reason}")))
                 if len(lost) == _MOST_DEATHS:
                     raise CorpoError(
