@@ -2,16 +2,18 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+VERL := .venv-verl
 # With --index-url untouched this is the CPU build where one is on offer, and PyPI's default build elsewhere.
 TORCH := torch==2.13.0
 PAIRS ?= pairs.jsonl
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check small bench clean
+.PHONY: help demo test test-verl check small bench clean
 
 help:
 	@echo "make demo    set up, then train and compare grpo, static and corpo on the embedded task (about 5 minutes)"
 	@echo "make test    set up, then run the tests"
+	@echo "make test-verl  the part of the tests that needs verl, in an environment of its own"
 	@echo "make check   lint, types, tests and examples"
 	@echo "make small   set up SmolLM2-135M for: corpo-rl compare --scale small --pairs FILE"
 	@echo "make bench   run the benchmarks"
@@ -35,11 +37,23 @@ $(VENV)/dev: $(VENV)/small
 	$(BIN)/pip install -q --no-deps --upgrade --target $(VENV)/trl-oldest trl==1.9.2
 	touch $@
 
+# verl takes other versions of transformers than the rest. TransferQueue and the three after it are what its V1 trainer
+# imports without asking for them.
+$(VERL)/ready: pyproject.toml constraints-verl.txt
+	$(PYTHON) -m venv $(VERL)
+	$(VERL)/bin/pip install -q --upgrade pip
+	$(VERL)/bin/pip install -q $(TORCH)
+	$(VERL)/bin/pip install -q -c constraints-verl.txt -e . verl TransferQueue cachetools fastapi uvicorn pytest pytest-timeout
+	touch $@
+
 demo: $(VENV)/train
 	$(BIN)/corpo-rl compare --methods grpo,static,corpo --out runs/demo
 
-test: $(VENV)/dev
+test: $(VENV)/dev test-verl
 	$(BIN)/pytest
+
+test-verl: $(VERL)/ready
+	$(VERL)/bin/python -m pytest tests/verl
 
 check: $(VENV)/dev
 	$(BIN)/ruff check .
@@ -54,4 +68,4 @@ bench: $(VENV)/dev
 	for script in benchmarks/*.py; do echo "$$script"; $(BIN)/python "$$script" || exit 1; done
 
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VERL) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
