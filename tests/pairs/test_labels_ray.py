@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -41,6 +42,8 @@ def scripted():
                 raise ZeroDivisionError("a bug of the judge")
             if word == "unavailable":
                 raise MissingExtraError("judging final answers", "pairs")
+            if "slow" in answer:
+                time.sleep(0.05)
             return Verdict(OK if word == "right" else WRONG, 1, 1, detail=f"{os.getpid()}")
 
     return Scripted()
@@ -51,7 +54,8 @@ def jobs_of(*answers):
 
 
 def test_every_job_has_its_own_verdict_from_one_of_two_workers(cluster):
-    answers = ["right" if number % 3 else "wrong" for number in range(100)]
+    # slow enough for the second worker to start in the meantime
+    answers = [f"{'right' if number % 3 else 'wrong'} slow" for number in range(100)]
     found = list(judge_on_ray(jobs_of(*answers), new_judges=scripted, workers=2))
     assert {int(key): verdict.status for key, verdict in found} == {
         number: "ok" if number % 3 else "wrong" for number in range(100)
@@ -100,6 +104,23 @@ def test_workers_that_die_again_and_again_end_the_job_without_labels(cluster, mo
     ):
         found.extend(judge_on_ray(jobs_of(*["die"] * 5), new_judges=scripted, workers=1))
     assert found == []
+
+
+def test_workers_that_find_no_core_get_no_work(cluster):
+    found = list(judge_on_ray(jobs_of(*["right"] * 60), new_judges=scripted, workers=4))
+    assert len(found) == 60
+
+
+def test_no_jobs_are_no_wait(cluster):
+    assert list(judge_on_ray([], new_judges=scripted, workers=2)) == []
+
+
+def test_a_worker_that_does_not_start_is_named(cluster):
+    def broken():
+        raise ModuleNotFoundError("No module named 'corpo_rl'")
+
+    with pytest.raises(CorpoError, match=r"^a worker does not start on a node of the Ray cluster .*corpo_rl"):
+        list(judge_on_ray(jobs_of("right"), new_judges=broken, workers=1))
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """Where candidates are judged: in threads here, or by Ray on a cluster. Both keep one judge a worker, and stream."""
 
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -143,30 +143,38 @@ def judge_on_ray(
     elif started:
         # "local": without an address Ray would look for a cluster of somebody else's on this machine first
         ray.init(address="local", num_cpus=workers, include_dashboard=False, log_to_driver=False)
-    try:
-        n_actors = workers or max(1, int(ray.cluster_resources().get("CPU", 1)))
-        # above 0, so that calls wait for an actor that is being restarted; each call overrides it
-        actor = ray.remote(num_cpus=1, max_restarts=-1, max_task_retries=1)(_RayJudges)
-        yield from _on_actors(_batches(jobs), [actor.remote(new_judges) for _ in range(n_actors)])
-    finally:
+    # not left to the garbage collector: a cluster that we share has these cores back at once
+    with ExitStack() as stack:
         if started:
-            ray.shutdown()
+            stack.callback(ray.shutdown)
+        n_actors = workers or max(1, int(ray.cluster_resources().get("CPU", 1)))
+        # retries above 0, so that calls wait for an actor that is being restarted; each call overrides it
+        actor = ray.remote(num_cpus=1, max_restarts=-1, max_task_retries=1)(_RayJudges)
+        actors = []
+        for _ in range(n_actors):
+            actors.append(actor.remote(new_judges))
+            stack.callback(ray.kill, actors[-1])
+        yield from _on_actors(_batches(jobs), actors)
 
 
-def _on_actors(batches: Iterator[list[JudgingJob]], idle: list[Any]) -> Iterator[tuple[str, Verdict]]:
+def _on_actors(batches: Iterator[list[JudgingJob]], actors: Sequence[Any]) -> Iterator[tuple[str, Verdict]]:
     import ray
     from ray.exceptions import RayActorError, RayTaskError
 
+    # a batch of nothing comes back when the actor has found a place: those that find none must not be given work
+    running: dict[Any, tuple[Any, list[JudgingJob], bool]] = {
+        judges.judge_all.remote([]): (judges, [], False) for judges in actors
+    }
+    idle: list[Any] = []
     again: list[JudgingJob] = []
     lost: list[tuple[str, Verdict]] = []
-    running: dict[Any, tuple[Any, list[JudgingJob], bool]] = {}
     while True:
         # one batch at an actor: were another waiting behind it, that would be charged with the actor's death too
         while idle and (batch := again[:1] or next(batches, [])):
             judges, alone = idle.pop(), bool(again)
             running[judges.judge_all.options(max_task_retries=0).remote(batch)] = judges, batch, alone
             del again[:1]
-        if not running:
+        if idle and not any(batch for _, batch, _ in running.values()):
             break
         for done in ray.wait(list(running))[0]:
             judges, batch, alone = running.pop(done)
@@ -174,11 +182,15 @@ def _on_actors(batches: Iterator[list[JudgingJob]], idle: list[Any]) -> Iterator
             try:
                 verdicts = ray.get(done)
             except RayActorError as error:
+                reason = " ".join(str(error).split())[:200]
+                if not batch:
+                    raise CorpoError(
+                        f"a worker does not start on a node of the Ray cluster ({reason}); install corpo-rl there"
+                    ) from None
                 if not alone:
                     # which of them it was is found by trying each by itself
                     again += batch
                     continue
-                reason = " ".join(str(error).split())[:200]
                 lost.append((batch[0].key, Verdict(NOT_JUDGED, 0, 0, detail=f"its worker died: {reason}")))
                 if len(lost) == _MOST_DEATHS:
                     raise CorpoError(
@@ -188,8 +200,9 @@ def _on_actors(batches: Iterator[list[JudgingJob]], idle: list[Any]) -> Iterator
             except RayTaskError as error:
                 raise (error.cause if isinstance(error.cause, CorpoError) else error) from None
             else:
-                yield from lost
-                lost.clear()
+                if verdicts:
+                    yield from lost
+                    lost.clear()
                 yield from verdicts
     yield from lost
 
