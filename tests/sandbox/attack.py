@@ -8,6 +8,13 @@ from corpo_rl.records import FunctionTests, ProgramTests
 HELD = "AssertionError|another output than expected"
 """The deed went without an error, and had no effect."""
 
+DENIED = r"\[Errno 1\] Operation not permitted"
+READ_ONLY = r"\[Errno 30\] Read-only file system"
+ABSENT = r"\[Errno 2\] No such file or directory"
+NO_PROCESS = r"\[Errno 3\] No such process"
+NO_SPACE = r"\[Errno 28\] No space left"
+TIME = "no answer in time|no end in time|processor time"
+
 PRELUDE = """
 import ctypes, errno, fcntl, mmap, os, resource, signal, socket, struct, sys, threading, time
 libc = ctypes.CDLL(None, use_errno=True)
@@ -52,10 +59,39 @@ class Attack:
 
     def program(self, mode):
         source = PRELUDE + dedent(self.before) + "\ndef attack():\n" + indent(dedent(self.body).strip(), "    ") + "\n"
-        return source + "\nprint(attack())\n" if mode == "program" else source
+        return (
+            source + "\nprint('breached' if 'breached' in str(attack()) else 'held')\n" if mode == "program" else source
+        )
 
 
 TESTS = {
-    "function": FunctionTests("attack", "assert attack() == 'breached' or attack()[0] == 'breached'"),
+    "function": FunctionTests("attack", "assert 'breached' in str(attack())"),
     "program": ProgramTests((("", "breached\n"),)),
 }
+
+
+FORGE = """
+import json, os, sys, time
+def frame(body):
+    body = body if isinstance(body, bytes) else json.dumps(body).encode()
+    return len(body).to_bytes(4, "big") + body
+def send(*bodies):
+    for body in bodies:
+        os.write(4, frame(body))
+"""
+
+WRONG = "AssertionError|another"
+
+
+@dataclass(frozen=True)
+class Forgery:
+    """A whole program, and how it has to end."""
+
+    name: str
+    source: str
+    says: str
+    status: str = "wrong"
+    seconds: float = 0.0
+
+    def program(self):
+        return FORGE + dedent(self.source)

@@ -11,11 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from corpo_rl.records import FunctionTests, Limits
+from corpo_rl.records import FunctionTests, Limits, ProgramTests
 from corpo_rl.sandbox.judge import Judge
 from tests.sandbox.attack import TESTS
 from tests.sandbox.conftest import SECONDS, processes, wait_until
-from tests.sandbox.hostile_deeds import DEEDS
+from tests.sandbox.deeds_files import FILES, NETWORK
+from tests.sandbox.deeds_others import OTHERS, PRIVILEGES, TIMES
+from tests.sandbox.deeds_processes import MEMORY, PROCESSES
+from tests.sandbox.forged_frames import FRAMES
+from tests.sandbox.forgeries import ENDS, LIES, PROGRAMS, READS
 
 pytestmark = pytest.mark.skipif(
     platform.machine() != "x86_64", reason="the programs call the kernel by the numbers that x86-64 has"
@@ -25,7 +29,19 @@ LIMITS = Limits(seconds=SECONDS, memory_mb=256)
 GRACE = 2.5
 """Seconds that a verdict may take beyond its limit on a machine with other work."""
 
-PLACES = "/ /tmp /var/tmp /dev /dev/shm /usr /usr/lib /usr/bin /etc /etc/alternatives /root .".split()
+DEEDS = {
+    "processes": PROCESSES,
+    "memory": MEMORY,
+    "files": FILES,
+    "network": NETWORK,
+    "others": OTHERS,
+    "privileges": PRIVILEGES,
+    "times": TIMES,
+}
+
+FORGERIES = {"frames": FRAMES, "ends": ENDS, "lies": LIES, "reads": READS}
+
+PLACES = "/ /tmp /var/tmp /dev /dev/shm /usr /usr/lib /usr/bin /etc /etc/alternatives /root .".split()  # noqa: SIM905
 
 HONEST = """
 import os, random, resource, signal, threading
@@ -163,3 +179,37 @@ def test_deed(judge, outside, attack, mode):
 def test_the_tests_of_the_deeds_can_pass(judge, mode):
     ending = "\nprint(attack())" if mode == "program" else ""
     assert judge.judge(TESTS[mode], "def attack(): return 'breached'" + ending).status == "ok"
+
+
+SECRET = f"SECRET-{secrets.token_hex(16)}"
+WANTED = FunctionTests(
+    "attack",
+    "assert attack(3) == secret\nassert secret == attack(4)\nassert attack(5) in {secret} and len(attack(5)) == 39",
+    preamble=f"secret = {SECRET!r}",
+)
+PRINTED = ProgramTests(((f"{'line ' * 9}\n", f"{SECRET}\n"), ("", f"{SECRET}\n"), ("1\n" * 9, f"{SECRET}\n")))
+
+
+@pytest.mark.parametrize(
+    "forgery",
+    [pytest.param(one, id=f"{kind}-{one.name}") for kind, forgeries in FORGERIES.items() for one in forgeries],
+)
+def test_forgery(judge, outside, forgery):
+    verdict = attacked(judge, outside, WANTED, forgery.program(), seconds=forgery.seconds)
+    assert verdict.status in forgery.status.split("|"), verdict
+    assert (verdict.passed, verdict.total) == (0, 3)
+    assert re.search(forgery.says, verdict.detail), verdict
+    assert SECRET not in verdict.detail
+
+
+@pytest.mark.parametrize("forgery", [pytest.param(one, id=one.name) for one in PROGRAMS])
+def test_forging_program(judge, outside, forgery):
+    verdict = attacked(judge, outside, PRINTED, forgery.program(), seconds=2 * SECONDS)
+    assert verdict.status in forgery.status.split("|"), verdict
+    assert (verdict.passed, verdict.total) == (0, 3)
+    assert re.search(forgery.says, verdict.detail), verdict
+
+
+def test_the_forgeries_tests_can_pass(judge):
+    assert judge.judge(WANTED, f"def attack(x): return {SECRET!r}").status == "ok"
+    assert judge.judge(PRINTED, f"print({SECRET!r})").status == "ok"

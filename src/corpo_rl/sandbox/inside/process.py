@@ -4,6 +4,7 @@ import builtins
 import contextlib
 import json
 import os
+import signal
 import socket
 import time
 from importlib import machinery
@@ -19,6 +20,10 @@ SETUP_FAILED = 99
 _NOT_RAISED = (Exception, StopIteration, StopAsyncIteration, MemoryError)
 """A StopIteration would end a test's `all(map(candidate, ...))` early, and well; a MemoryError would look like the
 test's own."""
+
+
+_TESTS_SECONDS = 2.0
+"""Wall time for a test's own work beyond the candidate's time."""
 
 
 class CandidateRaised(Exception):
@@ -129,6 +134,28 @@ class Proxy:
             raise self._stop(FAILED, f"an answer that is no value ({short(error)})") from None
         return result
 
+    @contextlib.contextmanager
+    def bounded(self):
+        """Bound what a test does with the candidate's results: a loop over range(10**15) takes no memory, but for ever.
+
+        Work inside one built-in function (the sum of such a range) cannot be interrupted; the judge's own judge ends it.
+        """
+        armed = True
+
+        def ring(*_):
+            if armed:
+                self.dead = True
+                raise self._stop(TIMEOUT, "no end of the test in time")
+
+        signal.signal(signal.SIGALRM, ring)
+        left = self._process.deadline - time.monotonic()
+        signal.setitimer(signal.ITIMER_REAL, max(0.0, left) + _TESTS_SECONDS)
+        try:
+            yield
+        finally:
+            armed = False
+            signal.setitimer(signal.ITIMER_REAL, 0)
+
     def hear(self):
         """The next reply of the process; raises `Stop` when there is none or it is no reply."""
         try:
@@ -149,7 +176,7 @@ class Proxy:
         outcome = of_exception(described)
         if outcome.kind != FAILED:
             return self._stop(outcome.kind, outcome.text)
-        for name in _bases(described):
+        for name in _bases(described) if isinstance(described, dict) else ():
             known = getattr(builtins, name, None)
             if isinstance(known, type) and issubclass(known, Exception) and known not in _NOT_RAISED:
                 with contextlib.suppress(TypeError):  # some want more than a text

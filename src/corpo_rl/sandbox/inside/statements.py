@@ -38,7 +38,8 @@ def prepare_statements(tests):
         try:
             exec(preamble, names_here)
             names_here |= dict.fromkeys((*names, "candidate", "__candidate__", tests["entry_point"]), proxy)
-            exec(header_code, names_here)
+            with proxy.bounded():
+                exec(header_code, names_here)
         except Stop:
             yield proxy.trouble
             return
@@ -67,7 +68,8 @@ def prepare_calls(tests):
         for arguments, expected in calls:
             proxy.trouble = None
             try:
-                same = same_result(proxy(*arguments), expected)
+                with proxy.bounded():
+                    same = same_result(proxy(*arguments), expected)
                 yield Outcome(PASSED) if same else Outcome(FAILED, "another result than expected")
             except Stop:
                 yield proxy.trouble
@@ -82,7 +84,8 @@ def prepare_calls(tests):
 def _run_statement(code, names, proxy):
     proxy.trouble = None
     try:
-        exec(code, names)
+        with proxy.bounded():
+            exec(code, names)
         outcome = Outcome(PASSED)
     except Stop:
         outcome = proxy.trouble
