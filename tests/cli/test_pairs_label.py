@@ -84,9 +84,9 @@ def test_labels_and_what_is_said_of_them(problems, candidates, tmp_path):
     ]
     assert [row.correct for row in rows] == [True, True, False, True, False, None]
     lines = result.stdout.splitlines()
-    assert lines[0] == "6 answers to 2 problems: 6 different programs"
+    assert lines[0] == "Answers 6, problems 2, different programs 6."
     # the references are judged once more where no candidate is the same program: double 0 and triple 0 are
-    assert lines[1].startswith("6 programs judged in ")
+    assert lines[1].startswith("Judged 6 programs in ")
     assert "ok                       3    50.0%" in lines
     assert "missing_module           1    16.7%" in lines
     # 3 of 5 are right; tests passed: (2 + 2 + 0 + 2 + 1) / 2 of 5 = 70%

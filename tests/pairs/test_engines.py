@@ -154,3 +154,12 @@ def test_without_ray_the_command_to_install_it_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(MissingExtraError, match=r"--engine ray needs .* run: pip install 'corpo-rl\[ray\]'"):
         list(judge_on_ray(jobs_of("right"), new_judges=Made()))
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "ray://127.0.0.1:1", "127.0.0.1:99999"])
+def test_an_address_where_nothing_answers_is_one_line_at_once(address):
+    pytest.importorskip("ray")
+    started = time.monotonic()
+    with pytest.raises(CorpoError, match=rf"^--ray-address {address}: no Ray cluster answers there \(.*\)$"):
+        list(judge_on_ray(jobs_of("right"), new_judges=Made(), address=address))
+    assert time.monotonic() - started < 12

@@ -22,7 +22,7 @@ TESTS = FunctionTests("f", "assert f() == 1")
 @pytest.fixture(scope="module")
 def cluster():
     ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="error")
-    yield
+    yield ray.get_runtime_context().gcs_address
     ray.shutdown()
 
 
@@ -136,7 +136,7 @@ def test_an_error_of_a_judge_is_no_verdict(cluster, word, error, message):
 
 
 @pytest.mark.skipif(shutil.which("bwrap") is None, reason="needs bubblewrap")
-def test_the_command_gives_the_same_labels_as_in_threads(tmp_path):
+def test_the_command_gives_the_same_labels_as_in_threads(cluster, tmp_path):
     problems, candidates = tmp_path / "problems.jsonl", tmp_path / "candidates.jsonl"
     with problems.open("w") as file:
         for k in range(6):
@@ -157,10 +157,14 @@ def test_the_command_gives_the_same_labels_as_in_threads(tmp_path):
                 row = {"problem_id": f"plus{k}", "text": f"def plus(x):\n    {body}\n", "source": "m"}
                 file.write(json.dumps(row) + "\n")
     labels = {}
-    for engine in ("local", "ray"):
+    for engine, options in {
+        "local": ["--workers", "2"],
+        "ray of its own": ["--engine", "ray", "--workers", "2"],
+        "ray": ["--engine", "ray", "--ray-address", cluster],
+    }.items():
         out = tmp_path / f"{engine}.jsonl"
         command = [sys.executable, "-m", "corpo_rl", "pairs", "label", str(candidates), "--problems", str(problems)]
-        command += ["--out", str(out), "--engine", engine, "--workers", "2", "--json"]
+        command += ["--out", str(out), *options, "--json"]
         done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
         assert done.returncode == 0, done.stderr
         summary = json.loads(done.stdout)
@@ -168,4 +172,5 @@ def test_the_command_gives_the_same_labels_as_in_threads(tmp_path):
         rows = [json.loads(line) for line in out.read_text().splitlines()]
         labels[engine] = [{**row, "seconds": None} for row in rows]
     assert labels["ray"] == labels["local"]
+    assert labels["ray of its own"] == labels["local"]
     assert {row["status"] for row in labels["ray"]} == {"ok", "wrong", "load_error", "missing_module"}

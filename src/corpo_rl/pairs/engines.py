@@ -1,5 +1,7 @@
 """Where candidates are judged: in threads here, or by Ray on a cluster. Both keep one judge a worker, and stream."""
 
+import logging
+import socket
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack
@@ -136,13 +138,19 @@ def judge_on_ray(
         raise MissingExtraError("--engine ray", "ray") from None
     started = not ray.is_initialized()
     if started and address:
+        _check_answers(address)
         try:
-            ray.init(address=address, log_to_driver=False)
+            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
         except (ConnectionError, ValueError, RuntimeError) as error:
-            raise CorpoError(f"--ray-address {address}: no Ray cluster answers there ({error})") from error
+            raise _unreachable(address, error) from error
     elif started:
-        # "local": without an address Ray would look for a cluster of somebody else's on this machine first
-        ray.init(address="local", num_cpus=workers, include_dashboard=False, log_to_driver=False)
+        ray.init(
+            address="local",  # without one Ray would look for somebody else's cluster on this machine first
+            num_cpus=workers,
+            include_dashboard=False,
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+        )
     # not left to the garbage collector: a cluster that we share has these cores back at once
     with ExitStack() as stack:
         if started:
@@ -155,6 +163,20 @@ def judge_on_ray(
             actors.append(actor.remote(new_judges))
             stack.callback(ray.kill, actors[-1])
         yield from _on_actors(_batches(jobs), actors)
+
+
+def _check_answers(address: str) -> None:
+    """See whether anything listens there: Ray itself tries for minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if host and port.isdigit():
+        try:
+            socket.create_connection((host, int(port)), timeout=10).close()
+        except (OSError, OverflowError) as error:
+            raise _unreachable(address, error) from error
+
+
+def _unreachable(address: str, error: Exception) -> CorpoError:
+    return CorpoError(f"--ray-address {address}: no Ray cluster answers there ({' '.join(str(error).split())[:200]})")
 
 
 def _on_actors(batches: Iterator[list[JudgingJob]], actors: Sequence[Any]) -> Iterator[tuple[str, Verdict]]:

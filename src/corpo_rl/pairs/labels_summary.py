@@ -56,11 +56,11 @@ def labels_summary(labelled: LabelledSet, *, seconds: float) -> dict[str, Any]:
 def labels_text(summary: Mapping[str, Any]) -> str:
     """A summary in words."""
     seconds, rate = f"{summary['seconds']:,.1f}", summary["programs_per_second"]
-    before = f", {summary['n_judged_before']:,} judged before" if summary["n_judged_before"] else ""
+    before = f" after the {summary['n_judged_before']:,} judged before" if summary["n_judged_before"] else ""
     n_candidates = summary["n_candidates"]
     lines = [
-        f"{n_candidates:,} answers to {summary['n_problems']:,} problems: {summary['n_programs']:,} different programs",
-        f"{summary['n_judged_now']:,} programs judged in {seconds} s{before}; {_figure(rate)} a second",
+        f"Answers {n_candidates:,}, problems {summary['n_problems']:,}, different programs {summary['n_programs']:,}.",
+        f"Judged {summary['n_judged_now']:,} programs in {seconds} s{before}: {_figure(rate)} a second.",
         "",
         f"{'status':<16}{'candidates':>10}{'share':>9}",
     ]
@@ -125,7 +125,7 @@ def _named(counts: Mapping[str, int]) -> str:
 
 
 def _listed(names: Sequence[str], *, separator: str) -> str:
-    more = f"{separator}and {len(names) - _MOST_NAMED:,} more" if len(names) > _MOST_NAMED else ""
+    more = f"{separator}and {len(names) - _MOST_NAMED:,} others" if len(names) > _MOST_NAMED else ""
     return separator.join(names[:_MOST_NAMED]) + more
 
 
