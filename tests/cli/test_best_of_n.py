@@ -5,10 +5,18 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
+import click
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
-from corpo_rl.cli.best_of_n import final_answer_votes, read_answer_groups, run_best_of_n, show_best_of_n
+from corpo_rl.cli.best_of_n import (
+    best_of_n_options,
+    final_answer_votes,
+    read_answer_groups,
+    run_best_of_n,
+    show_best_of_n,
+)
 from corpo_rl.errors import DataError, UsageError
 from corpo_rl.pairs.final_answers import FinalAnswerJudge
 from corpo_rl.ranking.result import RankingSettings
@@ -115,6 +123,27 @@ def test_figures_are_printed_and_written(verifier, solutions, tmp_path, capsys):
     assert whole["schema"] == "corpo-rl.best-of-n/1"
     assert [result["n"] for result in whole["results"]] == [2, 4]
     assert whole["results"][1]["figures"]["verifier"]["value"] == 1.0
+
+
+def test_options_of_a_command(verifier, solutions):
+    @click.command()
+    @click.argument("model")
+    @best_of_n_options
+    def judged(model, sizes, labels, problems, method):
+        settings = RankingSettings(method=method)
+        documents = run_best_of_n(
+            model, sizes=sizes, labels=labels, problems=problems, sampling=GREEDY, settings=settings
+        )
+        show_best_of_n(documents, out=None, as_json=False)
+
+    arguments = ["scripted", "--best-of-n", "2", "--best-of-n", "3", "--labels", str(solutions), "--method", "knockout"]
+    result = CliRunner().invoke(judged, arguments)
+    assert result.stdout.count("by the verifier") == 2
+    assert "Knockout, both orders" in result.stdout
+    result = CliRunner().invoke(judged, ["scripted", "--best-of-n", "2"])
+    assert str(result.exception) == "--labels: expected the file of the labelled answers to pick from, found none"
+    help_text = CliRunner().invoke(judged, ["--help"]).stdout
+    assert all(len(line) <= 80 for line in help_text.splitlines())
 
 
 def test_every_field_of_the_file_is_described(verifier, solutions):

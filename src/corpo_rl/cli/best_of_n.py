@@ -2,12 +2,12 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -22,14 +22,44 @@ if TYPE_CHECKING:
 
 BEST_OF_N_FILE = "best-of-n.json"
 
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+_OPTIONS = (
+    click.option(
+        "--best-of-n",
+        "sizes",
+        type=click.IntRange(min=2),
+        multiple=True,
+        help="Instead of pairs: pick the best of so many labelled answers by ranking them; may be repeated.",
+    ),
+    click.option("--labels", type=_FILE, help="Of --best-of-n: the labelled answers, or GSM8K's published ones."),
+    click.option("--problems", type=_FILE, help="Of --best-of-n: the problems of the labels file."),
+    click.option(
+        "--method",
+        type=click.Choice(["round-robin", "swiss", "knockout"]),
+        default="round-robin",
+        show_default=True,
+        help="Of --best-of-n: how answers are ranked, as in `corpo-rl rank`.",
+    ),
+)
+
 _NUMBER = re.compile(r"\$?\s*([+-]?)\s*\$?(\d{1,3}(?:,\d{3})+|\d+)(\.\d+)?")
+
+
+def best_of_n_options(command: _Command) -> _Command:
+    """The options that only --best-of-n has: `sizes`, `labels`, `problems` and `method`."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
 
 
 def run_best_of_n(
     model: str,
     *,
     sizes: Sequence[int],
-    labels: Path,
+    labels: Path | None,
     problems: Path | None,
     sampling: "SamplingSettings",
     settings: "RankingSettings",
@@ -43,7 +73,8 @@ def run_best_of_n(
     Args:
         model: Spec of the verifier.
         sizes: Each n.
-        labels: A labels file, or the labelled model answers published with GSM8K, which hold their questions.
+        labels: A labels file, or the labelled model answers published with GSM8K, which hold their questions. It may
+            not be None, which a command has where the option is left out.
         problems: The problems of a labels file.
         sampling: How the verifier is sampled.
         settings: How answers are compared; its seed decides which are drawn too.
@@ -56,11 +87,13 @@ def run_best_of_n(
         For each n what `best_of_n_document` gives, with the names of model and files.
 
     Raises:
-        UsageError: A labels file comes without its problems, or too many calls would be needed.
+        UsageError: There are no labels, a labels file comes without its problems, or too many calls would be needed.
         DataError: A file is broken, or no problem has n judged answers.
     """
     from corpo_rl.ranking.best_of_n import best_of_n, best_of_n_document, draw_answers, draw_calls
 
+    if labels is None:
+        raise UsageError("--labels: expected the file of the labelled answers to pick from, found none")
     groups, is_math = read_answer_groups(labels, problems)
     draws = [draw_answers(groups, n, seed=settings.seed) for n in sizes]
     if limit is not None:
