@@ -139,7 +139,7 @@ def test_options_of_a_command(verifier, solutions):
     arguments = ["scripted", "--best-of-n", "2", "--best-of-n", "3", "--labels", str(solutions), "--method", "knockout"]
     result = CliRunner().invoke(judged, arguments)
     assert result.stdout.count("by the verifier") == 2
-    assert "Knockout, both orders" in result.stdout
+    assert "Knockout," in result.stdout
     result = CliRunner().invoke(judged, ["scripted", "--best-of-n", "2"])
     assert str(result.exception) == "--labels: expected the file of the labelled answers to pick from, found none"
     help_text = CliRunner().invoke(judged, ["--help"]).stdout
