@@ -246,10 +246,11 @@ def test_a_full_disk_does_not_end_a_run(tmp_path):
 
 
 def test_rows_without_a_token_are_in_no_figure():
-    mask_NT = torch.tensor([[1, 1], [1, 0], [0, 0], [0, 0]])
-    compute_advantage(batch(torch.zeros(4, 2), mask_NT, ["a", "a", "pad", "pad"]), "corpo", config=settings())
-    assert adapter._latest_figures["groups/all_failed_equal"] == 1.0
-    assert adapter._latest_figures["advantage_mean"] == -FLOOR
+    rewards_NT = torch.tensor([[0.0, 0.0], [0.25, 0.0], [0.0, 0.0], [0.0, 0.0]])
+    mask_NT = torch.tensor([[1, 1], [1, 0], [0, 0], [0, 0]])  # two of a, and two to fill the batch up
+    compute_advantage(batch(rewards_NT, mask_NT, ["a", "a", "pad", "pad"]), "corpo", config=settings())
+    assert adapter._latest_figures["groups/all_failed_graded"] == 1.0
+    assert adapter._latest_figures["advantage_mean"] == pytest.approx((-0.5 - 0.25) / 2)
     adapter._latest_figures.clear()
     compute_advantage(batch(torch.zeros(2, 2), torch.zeros(2, 2), ["a", "a"]), "corpo", config=settings())
     assert adapter._latest_figures == {}, "nothing to tell of a batch without a token"

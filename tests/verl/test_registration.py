@@ -54,7 +54,12 @@ def test_the_environment_variable_works_where_plugins_are_off():
     assert "NAMES corpo corpo_static dr_grpo loo_corpo\n" in out
 
 
-def test_registered_in_a_ray_actor(local_ray):
+@pytest.mark.parametrize(
+    "environment",
+    [{}, {"VERL_USE_EXTERNAL_PLUGINS": "none", "VERL_USE_EXTERNAL_MODULES": adapter.__name__}],
+    ids=["entry point", "environment variable"],
+)
+def test_registered_in_a_ray_actor(environment, local_ray):
     @local_ray.remote(num_cpus=0)
     class Worker:
         def look(self):
@@ -63,7 +68,7 @@ def test_registered_in_a_ray_actor(local_ray):
 
             return os.getpid(), sorted(name for name in VERL_NAMES if name in core_algos.ADV_ESTIMATOR_REGISTRY)
 
-    worker = Worker.remote()
+    worker = Worker.options(runtime_env={"env_vars": environment}).remote()
     pid, names = local_ray.get(worker.look.remote(), timeout=120)
     local_ray.kill(worker)
     assert pid != os.getpid()

@@ -118,6 +118,24 @@ def test_a_trainer_of_another_signature_is_left_alone():
     assert PPOTrainer.__init__ is before
 
 
+def test_figures_are_of_this_batch_and_what_is_not_defined_is_not_logged():
+    class PPOTrainer:
+        def __init__(self, config): ...
+
+        def _compute_advantage(self, batch, metrics):
+            for name, score in batch:
+                sessions(name, [("a_0_0", score), ("a_1_0", score)])
+            return "the batch"
+
+    adapter.prepare_trainer(types.SimpleNamespace(PPOTrainer=PPOTrainer))
+    ours, other = {"mine": 1}, {}
+    assert object.__new__(PPOTrainer)._compute_advantage([("corpo", 1.0)], metrics=ours) == "the batch"
+    assert ours["mine"] == ours["corpo/correct_share"] == 1
+    assert "corpo/reinforced_failure_share" not in ours, "nothing failed"
+    object.__new__(PPOTrainer)._compute_advantage([("grpo", 1.0)], metrics=other)
+    assert other == {}, "verl's own estimator has none, and those of the batch before are not its"
+
+
 @pytest.fixture
 def started(monkeypatch, composed):
     """Starts verl's trainer as far as its own first statement, which would need a cluster."""
