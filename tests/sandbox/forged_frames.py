@@ -47,7 +47,7 @@ FRAMES = [
     answering("null", "None", MALFORMED),
     answering("no JSON", "b'passed'", MALFORMED),
     answering("no UTF-8", "bytes(range(128, 256))", MALFORMED),
-    answering("UTF-16", "json.dumps({'result': 'x'}).encode('utf-16')"),
+    answering("UTF-16", "json.dumps({'result': 'x'}).encode('utf-16')", MALFORMED),
     answering("an empty frame", "b''", MALFORMED),
     answering("an empty object", "{}"),
     answering("NaN", "b'{\"result\": NaN}'", NO_VALUE),

@@ -138,7 +138,7 @@ class Proxy:
     def bounded(self):
         """Bound what a test does with the candidate's results: a loop over range(10**15) takes no memory, but for ever.
 
-        Work inside one built-in function (the sum of such a range) cannot be interrupted; the judge's own judge ends it.
+        Work inside one built-in function (the sum of such a range) cannot be interrupted; then the whole sandbox is ended.
         """
         armed = True
 

@@ -138,7 +138,8 @@ def send(descriptor: int, message: dict[str, Any], *, deadline: float | None = N
         TimeoutError: It was not all taken in time.
         Closed: Nobody reads any more.
     """
-    body = json.dumps(message).encode()
+    # escaped, two surrogates would arrive as the one character that they stand for
+    body = json.dumps(message, ensure_ascii=False).encode("utf-8", "surrogatepass")
     frame = memoryview(len(body).to_bytes(4, "big") + body)
     while frame:
         if deadline is not None:
@@ -169,7 +170,7 @@ def receive(descriptor: int, *, most: int, deadline: float | None) -> Any:
         raise TooLong(str(length))
     body = _read_exactly(descriptor, length, deadline)
     try:
-        return json.loads(body)
+        return json.loads(body.decode("utf-8", "surrogatepass"))
     except (ValueError, RecursionError) as error:
         raise Malformed(str(error)) from None
 
