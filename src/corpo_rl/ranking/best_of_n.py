@@ -232,7 +232,7 @@ def _share(labels: Sequence[bool], places: Sequence[int]) -> float:
 
 
 def best_of_n_document(found: BestOfN, *, level: float = 0.95) -> dict[str, Any]:
-    """The figures for one n as JSON; `docs/ranking.md` describes it. Undefined figures are NaN, for a writer to make null."""
+    """The figures for one n as JSON, which `docs/ranking.md` describes. A writer makes NaN, which is undefined, null."""
     return {
         "settings": asdict(found.settings),
         "level": level,

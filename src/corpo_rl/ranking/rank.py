@@ -213,8 +213,11 @@ class _Tournament:
         comparisons = [one for played in self.played for one in played]
         found = tallies(comparisons, len(self.texts))
         values = self._values(found)
-        ranked = [value for value in values if value is not None]
-        ranks = [None if value is None else 1 + sum(other > value for other in ranked) for value in values]
+        rank_of: dict[Fraction, int] = {}
+        best_first = sorted((value for value in values if value is not None), reverse=True)
+        for position, value in enumerate(best_first, start=1):
+            rank_of.setdefault(value, position)  # equals share the first of their ranks
+        ranks = [None if value is None else rank_of[value] for value in values]
         order = sorted(range(len(values)), key=lambda answer: (math.inf if (r := ranks[answer]) is None else r, answer))
         place = {answer: row for row, answer in enumerate(order)}
         return Ranking(
