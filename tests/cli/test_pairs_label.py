@@ -319,3 +319,10 @@ def test_wrong_calls(options, message, problems, candidates, tmp_path):
     assert (result.returncode, result.stdout) == (2, "")
     assert message in error_of(result)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["candidates.jsonl", "problems.jsonl"]
+
+
+def test_help_fits_a_terminal_and_shows_the_examples():
+    shown = run("--help")
+    assert shown.returncode == 0
+    assert [line for line in shown.stdout.splitlines() if len(line) > 80] == []
+    assert shown.stdout.count("corpo-rl pairs label") >= 3

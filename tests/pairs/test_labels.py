@@ -1,17 +1,22 @@
 import dataclasses
 import hashlib
 import json
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from corpo_rl.errors import DataError, UsageError
 from corpo_rl.pairs.cut import STOPS
-from corpo_rl.pairs.labels import LabelRow, label_candidates
+from corpo_rl.pairs.engines import _MOST_DEATHS
+from corpo_rl.pairs.labels import LabelledSet, LabelRow, label_candidates
+from corpo_rl.pairs.labels_summary import labels_summary, labels_text
 from corpo_rl.records import (
     MISSING_MODULE,
     OK,
+    STATUSES,
     WRONG,
     CallTests,
     Candidate,
@@ -352,3 +357,73 @@ def test_a_folder_that_cannot_be_written_is_one_line(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(DataError, match=r"could not be written"):
         labelled(Engine(), tmp_path / "file" / "labels.jsonl")
+
+
+DOCS = Path(__file__).parents[2] / "docs" / "labels.md"
+
+
+def documented(heading):
+    """First cells of the table under a heading of the page, their names in order."""
+    page = DOCS.read_text(encoding="utf-8")
+    table = page[page.index(f"| {heading} |") :].partition("\n\n")[0].splitlines()[2:]
+    return [name for row in table for name in re.findall(r"`(\w+)`", row.split("|")[1])]
+
+
+def test_the_page_describes_every_field_status_and_figure(tmp_path):
+    done = labelled(Engine(), tmp_path / "labels.jsonl")
+    assert documented("field") == [field.name for field in dataclasses.fields(LabelRow)]
+    assert documented("status") == list(STATUSES)
+    assert documented("key")[: -len(FROM_THE_COMMAND)] == list(labels_summary(done, seconds=2.0))
+    assert documented("key")[-len(FROM_THE_COMMAND) :] == FROM_THE_COMMAND
+    assert f"to {_MOST_DEATHS} in a row" in DOCS.read_text(encoding="utf-8")
+
+
+FROM_THE_COMMAND = ["n_empty", "n_unknown", "problems_left_out", "out"]
+
+
+def test_the_summary_counts_what_the_rows_say(tmp_path):
+    wrong = dataclasses.replace(TWICE, reference="def twice(x):\n    return x\n")
+    done = labelled(
+        Engine(), tmp_path / "labels.jsonl", problems=(HALF, wrong), check_references=True, candidates=CANDIDATES[:5]
+    )
+    summary = labels_summary(done, seconds=2.5)
+    assert (summary["n_candidates"], summary["n_problems"], summary["n_programs"]) == (5, 2, 4)
+    assert summary["statuses"] == {**dict.fromkeys(STATUSES, 0), "ok": 3, "wrong": 2}
+    assert (summary["n_judged"], summary["n_correct"], summary["correct_share"]) == (5, 3, 3 / 5)
+    assert summary["mean_share_of_tests_passed"] == (1 + 1 + 1 + 0.5 + 0.5) / 5
+    assert summary["failed_references"] == {"twice": "wrong, test 1"}
+    assert summary["programs_per_second"] == 4 / 2.5
+    text = labels_text(summary)
+    assert "WARNING: 1 of 2 solutions that ship with the problems are not judged right" in text
+    assert "Judged 4 programs in 2.5 s: 1.6 a second." in text
+
+
+def test_a_share_of_nothing_is_none_not_zero(tmp_path):
+    done = labelled(Engine(), tmp_path / "labels.jsonl", candidates=CANDIDATES[5:])
+    summary = labels_summary(done, seconds=0.0)
+    assert summary["correct_share"] is summary["mean_share_of_tests_passed"] is summary["programs_per_second"] is None
+    assert summary["n_problems_not_judged"] == 1
+    assert summary["missing_modules"] == {"numpy": 1}
+    text = labels_text(summary)
+    assert "Right: - of the 0 that could be judged, which pass - of their tests on average." in text
+    assert "with none judged 1." in text
+    assert "Not judged for want of a module: numpy 1." in text
+
+
+def test_reasons_are_counted_without_their_place():
+    rows = tuple(
+        LabelRow("p", str(number), "m", "", None, 0, 2, status, detail)
+        for number, (status, detail) in enumerate([
+            ("not_judged", "test 1: a result of type map cannot be judged"),
+            ("not_judged", "test 2: a result of type map cannot be judged"),
+            ("not_judged", "the sandbox of the tests died twice"),
+            ("missing_module", "test 1: while loading: ModuleNotFoundError: No module named 'b.c'"),
+            *[("missing_module", f"test {k}: ModuleNotFoundError: No module named 'a{k}'") for k in range(6)],
+        ])
+    )  # fmt: skip
+    summary = labels_summary(LabelledSet(rows, 10, 10, 0, 0, {}), seconds=1.0)
+    assert summary["not_judged_because"] == {
+        "a result of type map cannot be judged": 2, "the sandbox of the tests died twice": 1
+    }  # fmt: skip
+    assert summary["missing_modules"] == {**{f"a{k}": 1 for k in range(6)}, "b.c": 1}
+    assert "module: a0 1; a1 1; a2 1; a3 1; a4 1; and 2 others." in labels_text(summary)
