@@ -138,7 +138,7 @@ class Proxy:
     def bounded(self):
         """Bound what a test does with the candidate's results: a loop over range(10**15) takes no memory, but for ever.
 
-        Work inside one built-in function (the sum of such a range) cannot be interrupted; then the whole sandbox is ended.
+        Work inside one built-in function (the sum of such a range) cannot be interrupted: the whole sandbox is ended.
         """
         armed = True
 
@@ -235,7 +235,7 @@ def how_it_died(ended):
 
 def _write_back(arguments, after):
     """Give the arguments of a function that works in place the contents that the candidate left in its copies."""
-    if not isinstance(after, list) or len(after) != len(arguments):
+    if not isinstance(after, tuple) or len(after) != len(arguments):
         return
     for ours, theirs in zip(arguments, after):
         if type(ours) is not type(theirs) or not isinstance(ours, (list, dict, set)):
