@@ -325,4 +325,4 @@ def test_help_fits_a_terminal_and_shows_the_examples():
     shown = run("--help")
     assert shown.returncode == 0
     assert [line for line in shown.stdout.splitlines() if len(line) > 80] == []
-    assert shown.stdout.count("corpo-rl pairs label") >= 3
+    assert shown.stdout.count("corpo-rl pairs label") == 2
