@@ -89,6 +89,41 @@ def bootstrap_ratio_interval(
     return _interval(different_KC, _ratio, rng=rng, level=level, n_resamples=n_resamples, count_K=count_K)
 
 
+def bootstrap_figure_interval(
+    columns: ArrayLike,
+    figure: Callable[[NDArray[np.float64]], NDArray[np.float64]],
+    *,
+    rng: np.random.Generator,
+    level: float = 0.95,
+    n_resamples: int = 2000,
+) -> Interval:
+    """Any figure of summed columns with its bootstrap interval over clusters, such as the items of one problem.
+
+    Args:
+        columns: Counts and sums of each cluster. Shape [I, C], finite.
+        figure: From columns averaged over clusters, shape [..., C], to the figure, shape [...]. It has to be a ratio
+            or the like, for which the number of clusters does not matter; NaN where undefined.
+        rng: Source of the resampling: the same state resamples the same clusters, whatever the figure.
+        level: Coverage aimed at, in (0, 1).
+        n_resamples: Number of resamples; those in which the figure is undefined are left out.
+
+    Raises:
+        DataError: `columns` is not a table of finite numbers.
+        UsageError: `level` or `n_resamples` is out of range.
+
+    Example:
+        >>> counts = [[1, 2], [0, 2], [2, 4]]
+        >>> share = lambda columns: columns[..., 0] / columns[..., 1]
+        >>> bootstrap_figure_interval(counts, share, rng=np.random.default_rng(0)).value
+        0.375
+    """
+    columns_IC = np.asarray(columns, dtype=np.float64)
+    if columns_IC.ndim != 2 or not np.isfinite(columns_IC).all():
+        raise DataError(f"columns: expected finite numbers of shape [I, C], got shape {list(columns_IC.shape)}")
+    everyone_I = np.ones(len(columns_IC), dtype=np.intp)
+    return _interval(columns_IC, figure, rng=rng, level=level, n_resamples=n_resamples, count_K=everyone_I)
+
+
 def crossed_bootstrap_interval(
     values: ArrayLike, *, rng: np.random.Generator, level: float = 0.95, n_resamples: int = 2000
 ) -> Interval:
