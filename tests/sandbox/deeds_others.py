@@ -86,6 +86,18 @@ OTHERS = [
         """,
         DENIED,
     ),
+    Attack(
+        "locking what others use",
+        """
+        file, folder = os.open("/usr/bin/env", os.O_RDONLY), os.open("/usr", os.O_RDONLY)
+        return each([
+            lambda: fcntl.flock(file, fcntl.LOCK_EX), lambda: fcntl.flock(folder, fcntl.LOCK_SH),
+            lambda: fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_RDLCK), lambda: call(72, file, 0x100000400, 0),
+            lambda: fcntl.fcntl(folder, fcntl.F_NOTIFY, fcntl.DN_CREATE), lambda: call(72, folder, 0x100000402, 4),
+        ])
+        """,
+        DENIED,
+    ),
     Attack("comparing processes", "return call(312, 1, 2, 0, 3, 4), 'breached'", DENIED),
     Attack("process descriptors", "return each([lambda: os.pidfd_open(1), lambda: call(438, 3, 4, 0)])", DENIED),
 ]

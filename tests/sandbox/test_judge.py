@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from corpo_rl.records import CallTests, FunctionTests
+from corpo_rl.records import CallTests, FunctionTests, ProgramTests
 from corpo_rl.sandbox.inside import wire
 
 DOUBLE = FunctionTests("double", "assert double(2) == 4\nassert double(5) == 10")
@@ -276,7 +276,7 @@ def test_a_check_function(judge, program, expected, detail):
         ("assert f() == 3", "import asyncio\nasync def g(): return 3\ndef f(): return asyncio.run(g())", ("ok", 1, 1)),
         (
             "assert f() == 3",
-            "import threading\ndef f():\n    found = []\n    t = threading.Thread(target=found.append, args=(3,))\n    t.start()\n    t.join()\n    return found[0]",
+            "import concurrent.futures as c\ndef f(): return c.ThreadPoolExecutor().submit(int, '3').result()",
             ("ok", 1, 1),
         ),
         (
@@ -290,3 +290,125 @@ def test_a_check_function(judge, program, expected, detail):
 )
 def test_statements(judge, source, program, expected):
     assert counts(judge, FunctionTests("f", source), program) == expected
+
+
+@pytest.mark.parametrize(
+    ("calls", "program", "expected"),
+    [
+        ((("[1, 2]", "3"), ("[5, 5]", "10")), "def f(a, b): return a + b", ("ok", 2, 2)),
+        ((("[1, 2]", "3"), ("[5, 5]", "10")), "class Solution:\n    def f(self, a, b): return a + b", ("ok", 2, 2)),
+        ((("[1, 2]", "3"), ("[5, 5]", "10")), "class Solution:\n    def f(self, a, b): return 3", ("wrong", 1, 2)),
+        ((("[1, 2]", "3"), ("[5, 5]", "10")), "class Solution:\n    def g(self): pass", ("load_error", 0, 2)),
+        ((("[1]", "3"), ("[2]", "10")), "def f(a, b): return a + b", ("wrong", 0, 2)),
+        # a new Solution for every call
+        (
+            (("[1]", "1"), ("[2]", "1")),
+            "class Solution:\n  n = 0\n  def f(self, a):\n    self.n += 1\n    return self.n",
+            ("ok", 2, 2),
+        ),
+        ((("[[3, 1]]", "[1, 3]"),), "def f(a): return sorted(a)", ("ok", 1, 1)),
+        ((("[[3, 1]]", "[1, 3]"),), "def f(a): return tuple(sorted(a))", ("ok", 1, 1)),
+        ((("[1]", '[[1, 2], {"3": [4.0]}]'),), "def f(a): return ((1, 2), {3: (4,)})", ("ok", 1, 1)),
+        ((("[1]", "0.3333333"),), "def f(a): return 1 / 3", ("ok", 1, 1)),
+        ((("[1]", "0.33333"),), "def f(a): return 1 / 3", ("wrong", 0, 1)),
+        ((("[1]", "2.0"),), "def f(a): return 2", ("ok", 1, 1)),
+        ((("[1]", "2"),), "def f(a): return 2.0", ("wrong", 0, 1)),
+        ((("[1]", "1"),), "def f(a): return True", ("wrong", 0, 1)),
+        ((("[1]", "true"),), "def f(a): return 1", ("wrong", 0, 1)),
+        ((("[1]", "true"),), "def f(a): return True", ("ok", 1, 1)),
+        ((("[1]", "null"),), "def f(a): pass", ("ok", 1, 1)),
+        ((("[1]", "0.0"),), "def f(a): return float('nan')", ("wrong", 0, 1)),
+        ((("[1]", "1.5"),), "def f(a): return 10 ** 400", ("wrong", 0, 1)),
+        ((("[1]", '"x"'),), "def f(a): return b'x'", ("wrong", 0, 1)),
+        ((("[1]", "[1, 2]"),), "def f(a): return {1, 2}", ("wrong", 0, 1)),
+        ((("[1]", "[1, 2]"),), "def f(a): return [1, 2, 3]", ("wrong", 0, 1)),
+        ((("[1]", '{"a": 1}'),), "def f(a): return {'a': 1, 'b': 2}", ("wrong", 0, 1)),
+        ((("[1]", "1"), ("[2]", "2")), "def f(a):\n    while a == 2: pass\n    return a", ("timeout", 1, 2)),
+        ((("[1]", "1"), ("[2]", "2")), "def f(a):\n    if a == 1: raise ValueError\n    return a", ("wrong", 1, 2)),
+        ((("[1]", "not JSON"),), "def f(a): return a", ("not_judged", 0, 0)),
+        ((), "def f(a): return a", ("not_judged", 0, 0)),
+    ],
+)
+def test_calls(judge, calls, program, expected):
+    assert counts(judge, CallTests("f", calls), program) == expected
+
+
+ECHO = "import sys\nfor line in sys.stdin: print(line.strip())"
+
+
+@pytest.mark.parametrize(
+    ("cases", "program", "expected"),
+    [
+        ((("1 2\n", "3\n"), ("2 2", "4")), "print(sum(map(int, input().split())))", ("ok", 2, 2)),
+        ((("1 2\n", "3\n"), ("2 2", "5")), "print(sum(map(int, input().split())))", ("wrong", 1, 2)),
+        ((("a\nb\n", "a\nb\n"),), ECHO, ("ok", 1, 1)),
+        ((("a\r\nb\r\n", "a\r\nb\r\n"),), ECHO, ("ok", 1, 1)),
+        ((("a\nb", "a\r\nb\r\n\r\n"),), ECHO, ("ok", 1, 1)),
+        ((("", "a b\nc\n"),), "print('a  b   \\nc\\n\\n')", ("ok", 1, 1)),
+        ((("", "a b\nc\n"),), "print('a b\\n\\nc')", ("wrong", 0, 1)),
+        ((("", "a b\nc\n"),), "print('a b c')", ("wrong", 0, 1)),
+        ((("", "ab"),), "print('a b')", ("wrong", 0, 1)),
+        ((("", "0.5 1"),), "print('0.50000001 1')", ("ok", 1, 1)),
+        ((("", "0.5"),), "print('5e-1')", ("ok", 1, 1)),
+        ((("", "0.5"),), "print(0.51)", ("wrong", 0, 1)),
+        ((("", "1"),), "print(1.0)", ("wrong", 0, 1)),
+        ((("", "1000000.0"),), "print(1000000)", ("ok", 1, 1)),
+        ((("", "1.0"),), "print('nan')", ("wrong", 0, 1)),
+        ((("", "YES"),), "print('Yes')", ("wrong", 0, 1)),
+        ((("", ""),), "pass", ("ok", 1, 1)),
+        ((("", "é 😀"),), "print('é 😀')", ("ok", 1, 1)),
+        ((("é 😀", "é 😀"),), "print(input())", ("ok", 1, 1)),
+        ((("x" * 3000000, "3000000"),), "print(len(input()))", ("ok", 1, 1)),
+        ((("x" * 3000000, "1"),), "print(1)", ("ok", 1, 1)),
+        ((("", "x" * 900000),), "print('x' * 900000)", ("ok", 1, 1)),
+        ((("", "x" * 1100000),), "print('x' * 1100000)", ("wrong", 0, 1)),
+        ((("", "1"),), "print(1)\nraise SystemExit", ("ok", 1, 1)),
+        ((("", "1"),), "print(1)\nexit()", ("ok", 1, 1)),
+        ((("", "1"),), "print(1)\nquit(0)", ("ok", 1, 1)),
+        ((("", "1"),), "print(1)\nimport sys\nsys.exit(1)", ("wrong", 0, 1)),
+        ((("", "1"),), "print(1)\nraise ValueError", ("wrong", 0, 1)),
+        ((("", "1"), ("", "1")), "import no_such_thing\nprint(1)", ("missing_module", 0, 2)),
+        ((("", "1"), ("", "1")), "print(1", ("load_error", 0, 2)),
+        ((("", "1"), ("", "1")), "raise SyntaxError('mine')", ("wrong", 0, 2)),
+        ((("", "1"), ("", "1")), "while True: pass", ("timeout", 0, 2)),
+        ((("1", "1"), ("2", "2"), ("3", "3")), "x = input()\nwhile x == '2': pass\nprint(x)", ("timeout", 1, 3)),
+        ((("1", "1"), ("2", "2"), ("3", "3")), "x = input()\nif x == '2': 1 / 0\nprint(x)", ("wrong", 2, 3)),
+        ((("1", "1"), ("2", "2"), ("3", "3")), "x = input()\nif x == '2': [0] * 10**11\nprint(x)", ("memory", 2, 3)),
+        ((("", "__main__"),), "if __name__ == '__main__': print(__name__)", ("ok", 1, 1)),
+        (
+            (("", "[1, 2]"),),
+            "from dataclasses import dataclass\n@dataclass\nclass A:\n    x: list\nprint(A([1, 2]).x)",
+            ("ok", 1, 1),
+        ),
+        ((("5", "120"),), "def f(n): return 1 if n < 2 else n * f(n - 1)\nprint(f(int(input())))", ("ok", 1, 1)),
+        (
+            (("3", "3"),),
+            "import sys\nsys.setrecursionlimit(10**6)\nprint(sys.stdin.buffer.readline().decode())",
+            ("ok", 1, 1),
+        ),
+        ((("", "1"),), "import sys\nsys.stdout.write('1')", ("ok", 1, 1)),
+        ((("", "1"),), "import os\nos.write(1, b'1')", ("ok", 1, 1)),
+        ((("", "1"),), "import sys\nprint('2', file=sys.stderr)\nprint(1)", ("ok", 1, 1)),
+        ((), "print(1)", ("not_judged", 0, 0)),
+    ],
+)
+def test_programs(judge, cases, program, expected):
+    assert counts(judge, ProgramTests(cases), program) == expected
+
+
+def test_a_problems_own_time_limit_is_allowed(judge):
+    program = "import time\ntime.sleep(0.9)\nprint(1)"
+    assert judge.judge(ProgramTests((("", "1"),)), program).status == "timeout"
+    assert judge.judge(ProgramTests((("", "1"),), time_limit=0.1), program).status == "timeout"
+    assert judge.judge(ProgramTests((("", "1"),), time_limit=3.0), program).status == "ok"
+    # each case has the time for itself
+    short = "import time\ntime.sleep(0.3)\nprint(1)"
+    assert judge.judge(ProgramTests((("", "1"),) * 3), short).passed == 3
+
+
+def test_a_function_has_its_time_for_all_tests_together(judge):
+    tests = FunctionTests("f", "\n".join(f"assert f({number}) == {number}" for number in range(9)))
+    verdict = judge.judge(tests, "import time\ndef f(x):\n    time.sleep(0.2)\n    return x")
+    assert verdict.status == "timeout"
+    assert verdict.passed in (1, 2)
+    assert verdict.seconds < 2

@@ -82,11 +82,11 @@ def start_box(
     Raises:
         CorpoError: bubblewrap is not installed.
     """
+    command = [find_bubblewrap(), *_isolation(python), *_environment(_ENVIRONMENT)]
+    command += ["--cap-add", "CAP_SYS_ADMIN"] if may_make_namespaces else ["--disable-userns"]
     sources = {path.name: path.read_bytes() for path in files("corpo_rl.sandbox.inside").iterdir() if path.is_file()}
     descriptors = {name: _readable(text) for name, text in sources.items() if name.endswith(".py")}
     errors = tempfile.TemporaryFile()  # noqa: SIM115  # closed by Box.kill
-    command = [find_bubblewrap(), *_isolation(python), *_environment(_ENVIRONMENT)]
-    command += ["--cap-add", "CAP_SYS_ADMIN"] if may_make_namespaces else ["--disable-userns"]
     for name, descriptor in descriptors.items():
         command += ["--ro-bind-data", str(descriptor), f"/box/{name}"]
     command += ["--remount-ro", "/", "--", str(python), "-s", f"/box/{script}", str(shared), *arguments]

@@ -23,7 +23,7 @@ name_to_handle_at open_by_handle_at fanotify_init inotify_init inotify_init1 quo
 delete_module kexec_load kexec_file_load reboot swapon swapoff acct syslog lookup_dcookie settimeofday clock_settime
 clock_adjtime adjtimex sethostname setdomainname iopl ioperm modify_ldt personality setuid setgid setreuid setregid
 setresuid setresgid setfsuid setfsgid setgroups vhangup landlock_create_ruleset vmsplice setsockopt move_pages
-migrate_pages quotactl_fd open_tree_attr
+migrate_pages quotactl_fd open_tree_attr flock
 """.split()  # noqa: SIM905  # as a list it takes a hundred lines
 
 _CLONE_THREAD = 0x00010000
@@ -34,6 +34,7 @@ _ALLOW = 0x7FFF0000
 _ERRNO = 0x00050000
 _NOT_EQUAL, _MASKED_EQUAL = 1, 7
 _AF_UNIX, _SET_DUMPABLE = 1, 4
+_SET_LEASE, _NOTIFY = 1024, 1026
 
 _INSTALL = "install it (on Debian and Ubuntu: apt install libseccomp2)"
 
@@ -81,6 +82,9 @@ def candidate_filter() -> bytes:
         _deny(library, context, "socketpair", _Comparison(0, _NOT_EQUAL, _AF_UNIX, 0), error=errno.EPERM)
         # dumpable again, a crash would start what the host has in core_pattern
         _deny(library, context, "prctl", _Comparison(0, _MASKED_EQUAL, 0xFFFFFFFF, _SET_DUMPABLE), error=errno.EPERM)
+        # what the system's files are to others: locked (flock above), leased, watched
+        for command in (_SET_LEASE, _NOTIFY):
+            _deny(library, context, "fcntl", _Comparison(1, _MASKED_EQUAL, 0xFFFFFFFF, command), error=errno.EPERM)
         for flag in _NEW_NAMESPACES:
             _deny(library, context, "clone", _Comparison(0, _MASKED_EQUAL, flag, flag), error=errno.EPERM)
         with tempfile.TemporaryFile() as file:
