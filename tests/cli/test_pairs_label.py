@@ -10,8 +10,13 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from corpo_rl._version import __version__
+from corpo_rl.cli.main import cli
 from corpo_rl.cli.pairs_label import label
+from corpo_rl.errors import UsageError
+from corpo_rl.pairs import labels
 from corpo_rl.pairs.labels_file import read_labels
 from corpo_rl.records import Limits
 
@@ -157,6 +162,45 @@ def test_defaults_are_those_of_the_limits():
     names = ("timeout", "memory", "max_output", "disk", "threads")
     assert Limits(*(default[name] for name in names)) == Limits()
     assert list(inspect.signature(Limits).parameters) == ["seconds", "memory_mb", "output_bytes", "disk_mb", "threads"]
+
+
+OPTIONS = {
+    "--timeout": "7.5", "--memory": "99", "--max-output": "5", "--disk": "2", "--threads": "3", "--form": "program",
+    "--python": "/opt/python3",
+}  # fmt: skip
+
+
+def test_whatever_decides_a_verdict_is_among_the_settings(problems, candidates, tmp_path, monkeypatch):
+    """Verdicts kept by an interrupted call are not gone on from under others."""
+    seen = []
+
+    def label_candidates(*_, **more):
+        seen.append({**more["settings"], "stops": more["stops"]})
+        raise UsageError("enough")
+
+    monkeypatch.setattr(labels, "label_candidates", label_candidates)
+
+    def settings(*options, answers=candidates):
+        arguments = ["pairs", "label", str(answers), "--problems", str(problems), "--out", str(tmp_path / "out.jsonl")]
+        result = CliRunner().invoke(cli, [*arguments, *options])
+        assert str(result.exception) == "enough"
+        return seen[-1]
+
+    usual = settings()
+    assert usual["version"] == __version__
+    for option, value in OPTIONS.items():
+        other = settings(option, value)
+        assert {name for name in other if other[name] != usual[name]} == {option}
+    assert settings("--stop", "x")["stops"] == ("x",)
+    assert settings("--no-cut")["stops"] == ()
+    write(tmp_path / "more.jsonl", answers("double", "x"))
+    changed = settings(answers=tmp_path / "more.jsonl")
+    assert {name for name in changed if changed[name] != usual[name]} == {"candidates"}
+    write(problems, [problem("double", 2), problem("triple", 3), problem("quadruple", 4)])
+    changed = settings()
+    assert {name for name in changed if changed[name] != usual[name]} == {"problems"}
+    # where and how fast they are judged does not matter
+    assert settings("--workers", "7", "--engine", "ray") == changed
 
 
 @needs_sandbox

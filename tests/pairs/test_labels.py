@@ -227,17 +227,40 @@ def test_killed_between_the_last_two_steps(tmp_path):
     assert (out.read_bytes(), done.n_resumed, partial.exists()) == (whole, 4, False)
 
 
-@pytest.mark.parametrize("line", ["[]", "{", '{"key": "half/0"}', '{"status": "ok"}', "1", '{"key": 1, "colour": 2}'])
-def test_a_partial_file_that_is_none_is_refused(tmp_path, line):
+BAD_LINES = ["[]", "{", "1", '{"key": "half/0"}', '{"key": 1, "status": "ok", "passed": 1, "total": 1}',
+             '{"key": "a", "status": "fine", "passed": 1, "total": 1}', '{"key": "a", "colour": 2}']  # fmt: skip
+
+
+@pytest.mark.parametrize("line", BAD_LINES)
+@pytest.mark.parametrize("as_header", [True, False])
+def test_a_partial_file_that_is_none_is_refused(tmp_path, line, as_header):
     out = tmp_path / "labels.jsonl"
     with pytest.raises(RuntimeError):
         labelled(Engine(breaks_after=1), out)
     partial = tmp_path / "labels.jsonl.partial"
-    content = partial.read_text().splitlines()
-    for broken in ([line], [content[0], line, *content[1:]]):
-        partial.write_text("\n".join(broken) + "\n")
-        with pytest.raises((DataError, UsageError), match=r"labels\.jsonl\.partial: "):
-            labelled(Engine(), out)
+    header, verdict = partial.read_text().splitlines()
+    content = f"{line}\n{verdict}\n" if as_header else f"{header}\n{line}\n{verdict}\n"
+    partial.write_text(content)
+    message = (
+        r"labels\.jsonl\.partial: expected the verdicts of a call that did not finish, found something else; .*--force"
+    )
+    with pytest.raises(DataError, match=message):
+        labelled(Engine(), out)
+    assert partial.read_text() == content, "not ours, so left alone"
+
+
+def test_each_verdict_is_on_disk_before_the_next_is_sought(tmp_path):
+    out = tmp_path / "labels.jsonl"
+    partial = tmp_path / "labels.jsonl.partial"
+    n_lines = []
+
+    def engine(jobs):
+        for verdict in Engine()(jobs):
+            n_lines.append(partial.read_bytes().count(b"\n"))
+            yield verdict
+
+    labelled(engine, out)
+    assert n_lines == [1, 2, 3, 4, 5]  # the settings, then a line for each verdict
 
 
 def test_references_are_judged_first_and_failing_ones_are_named(tmp_path):
