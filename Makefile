@@ -37,13 +37,12 @@ $(VENV)/dev: $(VENV)/small
 	$(BIN)/pip install -q --no-deps --upgrade --target $(VENV)/trl-oldest trl==1.9.2
 	touch $@
 
-# verl takes other versions of transformers than the rest. TransferQueue and the three after it are what its V1 trainer
-# imports without asking for them.
+# verl takes other versions of transformers than the rest.
 $(VERL)/ready: pyproject.toml constraints-verl.txt
 	$(PYTHON) -m venv $(VERL)
 	$(VERL)/bin/pip install -q --upgrade pip
 	$(VERL)/bin/pip install -q $(TORCH)
-	$(VERL)/bin/pip install -q -c constraints-verl.txt -e . verl TransferQueue cachetools fastapi uvicorn pytest pytest-timeout
+	$(VERL)/bin/pip install -q -c constraints-verl.txt -e ".[verl]" pytest pytest-timeout
 	touch $@
 
 demo: $(VENV)/train
