@@ -45,11 +45,17 @@ def test_builds_a_file_and_says_what_is_in_it(answers, tmp_path):
     n_train = sum(item.split == "train" for item in items)
     assert sum(item.split == "in_domain" for item in items) == 6
     assert f"{'train':<13}{n_train:>7}    all" in result.stdout
-    assert "in_domain          6      6          6   3 of 6" in result.stdout
-    assert "ood                4      4          4   - (2 both right, rest both wrong)" in result.stdout
+    n_questions = {name: len({item.problem for item in items if item.split == name}) for name in ("in_domain", "ood")}
+    assert f"in_domain          6      6 {n_questions['in_domain']:>10}   3 of 6" in result.stdout
+    assert f"ood                4      4 {n_questions['ood']:>10}   - (2 both right, rest both wrong)" in result.stdout
     assert "other_domain       0   left empty: these answers are all of one domain" in result.stdout
     assert "Calculator marks removed from 120 answers." in result.stdout
-    assert "position 0.500, source 0.500." in result.stdout
+    for rule in (
+        "the longer answer is the right one",
+        "answer A is the right one",
+        "the source that is right more often",
+    ):
+        assert f"  {rule:<46}0.500" in result.stdout
     assert result.stdout.splitlines()[-1] == str(path)
     assert {"source_a", "source_b"} <= json.loads(path.read_text().splitlines()[0]).keys()
 
@@ -86,8 +92,8 @@ def test_broken_line_is_one_line_of_error(answers, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["--in-domain", 1000], 1, "error: no pair is left to train on"),
-        (["--max-chars", 10], 1, "error: no pair is left to train on: 0 pairs"),
+        (["--in-domain", -1], 2, "Invalid value for '--in-domain'"),
+        (["--max-chars", 10], 1, "but none with a pair of at most 10 characters; allow longer ones"),
         (["--train", 0], 2, "Invalid value for '--train'"),
         (["--seed", -1], 2, "Invalid value for '--seed'"),
     ],

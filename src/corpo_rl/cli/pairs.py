@@ -5,12 +5,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from corpo_rl.cli.pairs_build import build
 from corpo_rl.cli.pairs_label import label
 from corpo_rl.cli.pairs_sample import sample
 from corpo_rl.cli.pairs_verl import to_verl
 
 if TYPE_CHECKING:
-    from corpo_rl.pairs.build import BuiltPairs, PairSizes
+    from corpo_rl.pairs.built import BuiltPairs
     from corpo_rl.pairs.gsm8k import Gsm8kAnswers
 
 DEFAULT_NAME = "pairs.jsonl"
@@ -52,7 +53,7 @@ def pairs() -> None:
     type=click.IntRange(min=1),
     default=4,
     show_default=True,
-    help="Most training pairs from one question.",
+    help="Most pairs from one question.",
 )
 @click.option("--max-chars", type=click.IntRange(min=1), help="Most characters of a question and its two answers.")
 @click.option("--force", is_flag=True, help="Replace a file that exists.")
@@ -69,8 +70,9 @@ def gsm8k(
 ) -> None:
     """Build verifier pairs from FILE, the labelled model answers published with GSM8K.
 
-    No question is in two splits. Within a split the right answer is A in half the pairs, and every model wrote as many
-    right as wrong answers. Calculator marks such as <<3+4=7>> are removed from the answers.
+    No question is in two splits. Within a split the right answer is A, and is the longer one, in half the pairs, and
+    every model wrote as many right as wrong answers. Calculator marks such as <<3+4=7>> are removed. `pairs build`
+    makes whole data sets, of several domains and with near-duplicate problems kept together.
 
     \b
     Examples:
@@ -79,54 +81,56 @@ def gsm8k(
     """
     import numpy as np
 
-    from corpo_rl.pairs.build import PairSizes, build_pairs
+    from corpo_rl.pairs.build import build_pairs
     from corpo_rl.pairs.files import write_pairs
     from corpo_rl.pairs.gsm8k import read_gsm8k_answers
+    from corpo_rl.pairs.splits import PairSizes
 
     target = out / DEFAULT_NAME if out.is_dir() or not out.suffix else out
     answers = read_gsm8k_answers(file)
-    sizes = PairSizes(train=train, in_domain=in_domain, ood=ood)
     built = build_pairs(
         answers.problems,
         domain="gsm8k",
-        sizes=sizes,
+        sizes=PairSizes(train=train, in_domain=in_domain, ood=ood),
+        rng=np.random.default_rng(seed),
+        similarity=1,  # the same words only: near duplicates need a library that this command does without
         pairs_per_problem=pairs_per_question,
         max_chars=max_chars,
-        rng=np.random.default_rng(seed),
     )
     write_pairs(target, built.items, force=force)
-    click.echo(_summary(answers, built, sizes))
+    click.echo(_summary(answers, built))
     click.echo(str(target))
 
 
-def _summary(answers: "Gsm8kAnswers", built: "BuiltPairs", sizes: "PairSizes") -> str:
-    from corpo_rl.pairs.shortcuts import find_shortcuts
+def _summary(answers: "Gsm8kAnswers", built: "BuiltPairs") -> str:
+    from corpo_rl.pairs.figures import split_numbers
 
-    asked = {"train": sizes.train, "in_domain": sizes.in_domain, "ood": sizes.ood}
     lines = [f"{'split':<13}{'pairs':>7}{'asked':>7}{'questions':>11}   right answer is A"]
-    for split, wanted in asked.items():
-        items = built.split(split)
-        n_questions = len({item.problem for item in items})
+    numbers = {split: split_numbers(built.split(split)) for split in ("train", "in_domain", "ood")}
+    for split, found in numbers.items():
+        labels, asked = found["labels"], built.parts[split].asked
+        first = f"{labels['a_right']} of {found['n_pairs']}"
         if split == "ood":
-            first = f"- ({sum(item.label_a for item in items)} both right, rest both wrong)"
-        else:
-            first = f"{sum(item.label_a for item in items)} of {len(items)}"
-        lines.append(f"{split:<13}{len(items):>7}{'all' if wanted is None else wanted:>7}{n_questions:>11}   {first}")
-    shortcuts = find_shortcuts(built.split("train"))
+            first = f"- ({labels['both_right']} both right, rest both wrong)"
+        lines.append(
+            f"{split:<13}{found['n_pairs']:>7}{'all' if asked is None else asked:>7}{found['n_problems']:>11}   {first}"
+        )
+    (domain,) = built.domains
     lines += [
         f"{'other_domain':<13}{0:>7}   left empty: these answers are all of one domain",
-        f"Left out: {answers.n_unfinished} answers without a final 'A:' line; {built.n_identical} pairs of identical "
-        f"answers; {built.n_repeated} repeated pairs; {built.n_too_long} pairs over --max-chars.",
-        f"Of {built.n_usable} pairs with one right and one wrong answer, balancing and splitting keep "
-        f"{len(built.split('train')) + len(built.split('in_domain'))}.",
+        f"Left out: {answers.n_unfinished} answers without a final 'A:' line; {domain.left_out.copies} that repeat "
+        f"another of their model; {domain.left_out.contradictory} labelled right here and wrong there.",
+        f"Of {domain.n_problems} questions {domain.n_mixed} have right and wrong answers.",
         f"Calculator marks removed from {answers.n_marked} answers.",
-        f"Right answer told without reading, in train (guessing: 0.500): length {shortcuts.length:.3f} "
-        f"({'longer' if shortcuts.longer else 'shorter'} is right), position {shortcuts.position:.3f}, "
-        f"source {shortcuts.source:.3f}.",
+        "Labels of train told without reading (guessing: 0.500; by chance 19 times in 20):",
     ]
+    for shortcut in numbers["train"]["shortcuts"]:
+        low, high = shortcut["chance_low"], shortcut["chance_high"]
+        lines.append(f"  {shortcut['rule']:<46}{shortcut['score']:.3f}   {low:.3f} to {high:.3f}")
     return "\n".join(lines)
 
 
+pairs.add_command(build)
 pairs.add_command(label)
 pairs.add_command(sample)
 pairs.add_command(to_verl)

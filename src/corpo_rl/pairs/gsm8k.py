@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from corpo_rl.errors import DataError
-from corpo_rl.pairs.build import RatedAnswer, RatedProblem
 from corpo_rl.pairs.cut import without_calculator_marks
 from corpo_rl.pairs.files import read_json_lines, shown, text_field
+from corpo_rl.pairs.rated import RatedAnswer, RatedProblem
 
 _FINAL_ANSWER = re.compile(r"^A:\s*\S", re.MULTILINE)
 
