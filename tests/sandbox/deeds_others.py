@@ -179,6 +179,51 @@ PRIVILEGES = [
     Attack("keys", "return call(248, b'user', b'x', b'x', 1, -4), 'breached'", DENIED),
 ]
 
+REMAINS = [
+    Attack(
+        "everything that a process can change",
+        """
+        open("/tmp/left", "w").write("left")
+        os.mkdir("/tmp/folder")
+        os.environ["LEFT"] = "left"
+        os.umask(0o777)
+        os.chdir("/usr")
+        os.nice(19)
+        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+        signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 32))
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+        for name in ("AS", "CPU", "FSIZE", "NPROC", "SIGPENDING", "STACK"):
+            limit = getattr(resource, "RLIMIT_" + name)
+            resource.setrlimit(limit, (resource.getrlimit(limit)[0], 1 << 29 if name == "AS" else 1))
+        os.lies = sys.path[:] = ["/tmp"]
+        import random
+        random.seed(99)
+        call(157, 15, b"left", 0, 0, 0)
+        os.set_blocking(3, False)
+        os.set_inheritable(4, True)
+        fcntl.lockf(os.open("/tmp/left", os.O_RDWR), fcntl.LOCK_EX)
+        return "held"
+        """,
+        HELD + "|Error",
+    ),
+    Attack(
+        "everything left running",
+        """
+        for _ in range(30):
+            try:
+                threading.Thread(target=time.sleep, args=(60,)).start()
+            except RuntimeError:
+                break
+        signal.setitimer(signal.ITIMER_REAL, 0.01, 0.01)
+        signal.alarm(1)
+        return "held"
+        """,
+        HELD + "|in time",
+        status="wrong|timeout",
+    ),
+]
+
 TIMES = [
     Attack("sleep", "time.sleep(60)\nreturn 'breached'", TIME, status="timeout"),
     Attack("busy loop", "while True:\n    pass", TIME, status="timeout"),

@@ -16,7 +16,7 @@ from corpo_rl.sandbox.judge import Judge
 from tests.sandbox.attack import TESTS
 from tests.sandbox.conftest import SECONDS, processes, wait_until
 from tests.sandbox.deeds_files import FILES, NETWORK
-from tests.sandbox.deeds_others import OTHERS, PRIVILEGES, TIMES
+from tests.sandbox.deeds_others import OTHERS, PRIVILEGES, REMAINS, TIMES
 from tests.sandbox.deeds_processes import MEMORY, PROCESSES
 from tests.sandbox.forged_frames import FRAMES
 from tests.sandbox.forgeries import ENDS, LIES, PROGRAMS, READS
@@ -36,6 +36,7 @@ DEEDS = {
     "network": NETWORK,
     "others": OTHERS,
     "privileges": PRIVILEGES,
+    "remains": REMAINS,
     "times": TIMES,
 }
 
@@ -46,6 +47,12 @@ PLACES = "/ /tmp /var/tmp /dev /dev/shm /usr /usr/lib /usr/bin /etc /etc/alterna
 HONEST = """
 import os, random, resource, signal, threading
 
+def is_open(number):
+    try:
+        return bool(os.fstat(number))
+    except OSError:
+        return False
+
 def look():
     limits = [resource.getrlimit(getattr(resource, "RLIMIT_" + name)) for name in ("AS", "CPU", "FSIZE", "NOFILE")]
     return {
@@ -53,6 +60,8 @@ def look():
         "environment": dict(os.environ), "limits": limits, "nice": os.getpriority(os.PRIO_PROCESS, 0),
         "mask": list(signal.pthread_sigmask(signal.SIG_BLOCK, [])), "umask": os.umask(0o22),
         "threads": threading.active_count(), "policy": os.sched_getscheduler(0), "random": random.random(),
+        "cores": sorted(os.sched_getaffinity(0)), "open": [number for number in range(64) if is_open(number)],
+        "patched": len([]) or "lies" in vars(os), "here": sorted(__import__("sys").path),
     }
 """
 SEEN = {
@@ -68,10 +77,14 @@ SEEN = {
     "threads": 1,
     "policy": 0,
     "random": 0.8444218515250481,  # the first number after random.seed(0)
+    "cores": sorted(os.sched_getaffinity(0)),
+    "open": [0, 1, 2, 3, 4],
+    "patched": False,
 }
 AFTER = FunctionTests(
     "look",
     "seen = look()\nassert seen.pop('environment').items() >= expected.pop('environment').items()\n"
+    "assert all(path.startswith('/usr/') for path in seen.pop('here'))\n"
     "assert seen == expected, {key: (seen[key], expected[key]) for key in expected if seen[key] != expected[key]}",
     preamble=f"expected = {SEEN!r}",
 )
