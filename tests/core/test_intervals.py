@@ -2,7 +2,15 @@ import numpy as np
 import pytest
 
 from corpo_rl.core import intervals
-from corpo_rl.core.intervals import bootstrap_interval, bootstrap_ratio_interval, crossed_bootstrap_interval
+from corpo_rl.core.intervals import (
+    ClusterFigure,
+    bootstrap_interval,
+    bootstrap_ratio_interval,
+    cluster_bootstrap_intervals,
+    crossed_bootstrap_interval,
+    difference_figure,
+    ratio_of_sums,
+)
 from corpo_rl.errors import CorpoError, DataError, UsageError
 from corpo_rl.records import Interval
 
@@ -190,3 +198,77 @@ def test_crossed_bad_input_is_named(values, level, message):
 def test_bad_input_is_refused(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+def clustered(seed=0, n_clusters=9):
+    """Observations of each cluster: some clusters have many, one has none."""
+    generator = rng(seed)
+    return [generator.random(size) for size in (*generator.integers(1, 6, size=n_clusters - 1), 0)]
+
+
+def sums_of(clusters):
+    return ClusterFigure(np.array([[values.sum(), len(values)] for values in clusters]), ratio_of_sums)
+
+
+def test_clusters_are_drawn_whole_as_in_a_plain_loop():
+    clusters = clustered()
+    (actual,) = cluster_bootstrap_intervals([sums_of(clusters)], rng=rng(5), n_resamples=300)
+    means = []
+    for drawn in rng(5).integers(len(clusters), size=(300, len(clusters))):
+        observations = np.concatenate([clusters[place] for place in drawn])
+        if len(observations):
+            means.append(observations.mean())
+    low, high = np.quantile(means, [0.025, 0.975])
+    assert actual.value == pytest.approx(np.concatenate(clusters).mean())
+    assert (actual.low, actual.high) == (pytest.approx(low), pytest.approx(high))
+
+
+def test_any_statistic_of_sums_and_portions_change_nothing(monkeypatch):
+    clusters = clustered(1)
+    variance = ClusterFigure(
+        np.array([[values.sum(), (values**2).sum(), len(values)] for values in clusters]),
+        lambda sums: sums[..., 1] / sums[..., 2] - (sums[..., 0] / sums[..., 2]) ** 2,
+    )
+    assert variance.value() == pytest.approx(np.concatenate(clusters).var())
+    whole = cluster_bootstrap_intervals([variance, sums_of(clusters)], rng=rng(2), n_resamples=100)
+    monkeypatch.setattr(intervals, "_CELLS", 40)  # four resamples at a time
+    parts = cluster_bootstrap_intervals([variance, sums_of(clusters)], rng=rng(2), n_resamples=100)
+    assert [interval.value for interval in parts] == [interval.value for interval in whole]
+    np.testing.assert_allclose([(i.low, i.high) for i in parts], [(i.low, i.high) for i in whole])
+
+
+def test_differences_are_paired_by_cluster():
+    # each cluster has its own level, the second figure lies 0.1 under it: wide intervals, and a sure difference
+    level = np.linspace(0, 1, 12)
+    one = ClusterFigure(np.stack([level, np.ones(12)], axis=1), ratio_of_sums)
+    other = ClusterFigure(np.stack([level - 0.1, np.ones(12)], axis=1), ratio_of_sums)
+    found = cluster_bootstrap_intervals([one, other, difference_figure(one, other)], rng=rng())
+    assert found[0].high - found[0].low > 0.3
+    np.testing.assert_allclose([found[2].value, found[2].low, found[2].high], 0.1)
+
+
+def test_what_clusters_cannot_tell_is_nan():
+    empty = ClusterFigure(np.zeros((3, 2)), ratio_of_sums)
+    single = ClusterFigure(np.array([[0.0, 0.0], [1.0, 2.0], [0.0, 0.0]]), ratio_of_sums)
+    none, one = cluster_bootstrap_intervals([empty, single], rng=rng())
+    assert np.isnan([none.value, none.low, none.high]).all()
+    assert one.value == 0.5
+    assert np.isnan([one.low, one.high]).all()
+    (nothing,) = cluster_bootstrap_intervals([ClusterFigure(np.zeros((0, 2)), ratio_of_sums)], rng=rng())
+    assert np.isnan(nothing.value)
+    assert cluster_bootstrap_intervals([], rng=rng()) == []
+
+
+@pytest.mark.parametrize(
+    ("columns", "settings", "kind", "message"),
+    [
+        ([np.zeros((2, 2)), np.zeros((3, 2))], {}, DataError, "expected all over the same clusters, got 2 and 3"),
+        ([np.full((2, 2), np.nan)], {}, DataError, "expected finite sums, got NaN or infinity"),
+        ([np.zeros((2, 2))], {"level": 95}, UsageError, "level: expected a number between 0 and 1, got 95"),
+        ([np.zeros((2, 2))], {"n_resamples": 0}, UsageError, "n_resamples: expected at least 1, got 0"),
+    ],
+)
+def test_bad_clusters_are_refused(columns, settings, kind, message):
+    figures = [ClusterFigure(one, ratio_of_sums) for one in columns]
+    with pytest.raises(kind, match=message):
+        cluster_bootstrap_intervals(figures, rng=rng(), **settings)

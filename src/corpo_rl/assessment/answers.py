@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 
 from corpo_rl.errors import DataError, ParseFailure, UsageError
 from corpo_rl.records import Sample, SampleRequest, SamplingSettings, VerifierItem
+from corpo_rl.tasks.base import Task
 from corpo_rl.tasks.pairs import PairsTask
-from corpo_rl.tasks.verifier import MIN_CORRECT, Scores, min_margin_reward
+from corpo_rl.tasks.verifier import MIN_CORRECT, UNPARSABLE_REWARD, Scores, min_margin_reward
 
 Stream = Callable[[Sequence[SampleRequest], SamplingSettings], Iterator[Sample]]
 """A policy: requests and settings -> completions in any order; see `corpo_rl.policies.opening.open_policy`."""
@@ -30,9 +31,14 @@ class Answer:
     """Kind of parse failure."""
 
     @property
+    def reward(self) -> float:
+        """The verifier's reward, in [-1, 1]; `UNPARSABLE_REWARD` when not parsed."""
+        return UNPARSABLE_REWARD if self.scores is None else min_margin_reward(self.item, self.scores)
+
+    @property
     def correct(self) -> bool:
         """Whether both scores are on the right side of 5, by a point or more; what is not parsed is not."""
-        return self.scores is not None and min_margin_reward(self.item, self.scores) >= MIN_CORRECT
+        return self.reward >= MIN_CORRECT
 
 
 def ask(
@@ -43,6 +49,7 @@ def ask(
     both_orders: bool,
     settings: SamplingSettings,
     seed: int,
+    task: Task | None = None,
     on_answer: Callable[[int], None] | None = None,
 ) -> list[Answer]:
     """Sample and read `n_samples` completions on every pair, and as many with its answers the other way round.
@@ -54,6 +61,7 @@ def ask(
         both_orders: Whether each pair is shown in both orders.
         settings: How completions are drawn.
         seed: Decides the seed of every request.
+        task: How pairs are put and scores are read; its answers are `Scores`. By default `PairsTask`.
         on_answer: Called with the number of completions done so far.
 
     Returns:
@@ -61,25 +69,23 @@ def ask(
 
     Raises:
         UsageError: `n_samples` is under 1.
-        DataError: There is no item, or the policy did not answer every request.
+        DataError: There is no item, two of a split have the same id, or the policy did not answer every request.
     """
     if n_samples < 1:
         raise UsageError(f"n_samples: expected at least 1, found {n_samples}")
-    task = PairsTask(items)
+    if not items:
+        raise DataError("expected at least one pair, found none")
+    task = PairsTask(items) if task is None else task
     asked = {
         f"{item.split}/{item.item_id}/{'ba' if swapped else 'ab'}/{number}": (item, swapped, number)
         for item in items
         for swapped in ((False, True) if both_orders else (False,))
         for number in range(n_samples)
     }
-    prompts = {swapped: [task.prompt(_shown(item, swapped=swapped)) for item in items] for swapped in (False, True)}
-    prompt_of = {
-        (item.split, item.item_id, swapped): prompts[swapped][place]
-        for place, item in enumerate(items)
-        for swapped in prompts
-    }
+    if len(asked) < len(items) * (1 + both_orders) * n_samples:
+        raise DataError("expected an item_id for each pair that no other pair of its split has, found one twice")
     requests = [
-        SampleRequest(key, prompt_of[item.split, item.item_id, swapped], _seed(seed, key))
+        SampleRequest(key, task.prompt(shown_item(item, swapped=swapped)), _seed(seed, key))
         for key, (item, swapped, _) in asked.items()
     ]
     found: dict[str, Answer] = {}
@@ -94,13 +100,14 @@ def ask(
     return [found[key] for key in asked]
 
 
-def _shown(item: VerifierItem, *, swapped: bool) -> VerifierItem:
+def shown_item(item: VerifierItem, *, swapped: bool) -> VerifierItem:
+    """The pair as a verifier sees it: with its answers the other way round when `swapped`."""
     if not swapped:
         return item
     return replace(item, answer_a=item.answer_b, answer_b=item.answer_a, label_a=item.label_b, label_b=item.label_a)
 
 
-def _read(task: PairsTask, text: str, *, swapped: bool) -> tuple[Scores | None, str | None]:
+def _read(task: Task, text: str, *, swapped: bool) -> tuple[Scores | None, str | None]:
     try:
         scores = task.parse(text)
     except ParseFailure as failure:

@@ -1,202 +1,255 @@
-"""The figures of a verifier on a set of pairs, with intervals by problem.
+"""The figures of a verifier on a set of pairs, each as sums that add up over problems.
 
-Each figure is a function of counts that add up over problems, so that a resample of problems is a sum of counts.
+A bootstrap over problems then only has to add the sums of the problems it draws.
 """
 
-from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from corpo_rl.assessment.answers import Answer
 from corpo_rl.core.calibration import auroc, brier_score, expected_calibration_error
-from corpo_rl.core.intervals import bootstrap_figure_interval
+from corpo_rl.core.intervals import ClusterFigure, ratio_of_sums
 from corpo_rl.core.passk import pass_at_k
-from corpo_rl.records import Interval
-from corpo_rl.tasks.verifier import Scores, min_margin_reward
+from corpo_rl.records import VerifierItem
 
 LEVELS = 11
 """Scores are 0 to 10."""
 PROBABILITIES = np.arange(LEVELS) / 10
 """What a score claims: the probability that the answer is right."""
 
-KINDS = ("mixed", "both_right", "both_wrong")
-
-FIGURES: Mapping[str, str] = {
-    "accuracy": "share of completions with both scores on the right side of 5; one that is not parsed is not",
-    "accuracy_mixed": "the same on pairs of one right and one wrong answer",
-    "accuracy_both_right": "the same on pairs of two right answers",
-    "accuracy_both_wrong": "the same on pairs of two wrong answers",
-    "ordering": "share of parsed completions on mixed pairs that score the right answer higher, ties counting half",
-    "auroc": "probability that a right answer scores higher than a wrong one of any pair, ties counting half; parsed",
-    "brier": "mean squared distance of score / 10 from the label; parsed",
-    "ece": "mean distance of score / 10 from the share of right answers at that score, the 11 scores as bins; parsed",
-    "mean_reward": "mean reward, -1 for what is not parsed",
-    "hedge_rate": "share of parsed completions that give 5 and 5",
-    "parse_failure_rate": "share of completions that are not parsed",
-    "position_bias": "mean of the score of the answer shown first minus that of the one shown second; parsed",
-    "order_flip_rate": "share of pairs of completions, one in each order, whose verdicts on an answer differ; parsed",
+KINDS = {
+    "mixed": "one right and one wrong answer",
+    "both_right": "two right answers",
+    "both_wrong": "two wrong answers",
 }
-"""What each figure is; pass@k comes beside them, one for each k."""
 
-_COUNTS = ("n", "correct", "reward", "failed", "hedge", "order", "n_order", "position", "n_parsed", "flip", "n_flip")
-_Figure = Callable[[NDArray[np.float64]], NDArray[np.float64]]
+PAIRS, COMPLETIONS, PARSED = "pairs", "completions", "parsed completions"
+PARSED_MIXED, SCORES, BOTH_PARSED = "parsed completions of mixed pairs", "scores", "pairs parsed in both orders"
+
+PASS_AT_K = (PAIRS, "Chance that at least one of k completions has both scores on the right side of 5 (unbiased).")
+
+FIGURES: Mapping[str, tuple[str, str]] = {
+    **{
+        f"accuracy_{kind}": (COMPLETIONS, f"Share of completions with both scores right, on pairs of {about}.")
+        for kind, about in KINDS.items()
+    },
+    "accuracy_parsed": (PARSED, "Share of parsed completions with both scores on the right side of 5."),
+    "score_accuracy": (SCORES, "Share of single scores on the right side of 5; a 5 is on neither."),
+    "ordering": (PARSED_MIXED, "Share of completions that score the right answer over the wrong one; a tie is half."),
+    "auroc": (SCORES, "Chance that a right answer scores over a wrong one, of any two pairs; a tie is half."),
+    "brier": (SCORES, "Mean squared distance of score / 10 from the label: 0 best, 0.25 for 5 everywhere."),
+    "ece": (SCORES, "Mean distance of score / 10 from the share of right answers at that score; 11 scores, 11 bins."),
+    "mean_reward": (COMPLETIONS, "Mean reward, -1 for a completion that does not parse."),
+    "hedge_rate": (PARSED, "Share of parsed completions that give 5 and 5."),
+    "parse_failure_rate": (COMPLETIONS, "Share of completions that do not hold two scores in the form asked for."),
+    "position_bias": (BOTH_PARSED, "Mean of the score an answer gets as A minus the score it gets as B, in points."),
+    "score_as_a": (BOTH_PARSED, "Mean score of the same answers when each stands first."),
+    "score_as_b": (BOTH_PARSED, "Mean score of the same answers when each stands second."),
+    "preference_flip_rate": (BOTH_PARSED, "Share of pairs where each order scores another one of the answers higher."),
+    "verdict_flip_rate": (
+        BOTH_PARSED,
+        "Share of pairs where some answer's score changes its side of 5 with the order.",
+    ),
+}
+"""What each figure is over, and what it is; pass@k comes beside them, one for each k."""
+
+OF_BOTH_ORDERS = tuple(name for name, (over, _) in FIGURES.items() if over == BOTH_PARSED)
+"""Figures that only pairs asked in both orders have."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A figure, ready to be resampled, and how many it is over."""
+
+    figure: ClusterFigure
+    n: int
+    """Pairs, completions or scores, as `FIGURES` says."""
 
 
 @dataclass(frozen=True)
 class Columns:
-    """Counts of each problem. Shape [P, C]."""
+    """Completions as columns, one row each; P problems. Scores stand in the item's own order, 0 where not parsed."""
 
-    names: tuple[str, ...]
-    values_PC: NDArray[np.float64]  # noqa: N815
+    problem_N: NDArray[np.intp]  # noqa: N815
+    pair_N: NDArray[np.intp]  # noqa: N815
+    """Pair of each completion, 0 to I-1."""
+    swapped_N: NDArray[np.bool_]  # noqa: N815
+    sample_N: NDArray[np.intp]  # noqa: N815
+    parsed_N: NDArray[np.bool_]  # noqa: N815
+    correct_N: NDArray[np.bool_]  # noqa: N815
+    reward_N: NDArray[np.float64]  # noqa: N815
+    score_NA: NDArray[np.int64]  # noqa: N815
+    label_NA: NDArray[np.int64]  # noqa: N815
+    n_problems: int
 
-    def place(self, name: str) -> int:
-        """Column of a count."""
-        return self.names.index(name)
+    def share(self, hit_N: ArrayLike, among_N: ArrayLike) -> Measured:
+        """Sum of one column over the rows of another, in which what is summed has to lie."""
+        hit_N, among_N = np.asarray(hit_N, dtype=np.float64), np.asarray(among_N, dtype=np.float64)
+        columns = (np.bincount(self.problem_N, weights, self.n_problems) for weights in (hit_N * among_N, among_N))
+        return Measured(ClusterFigure(np.stack(list(columns), axis=1), ratio_of_sums), int(among_N.sum()))
 
 
-def count_columns(answers: Sequence[Answer], problems: Sequence[str], *, ks: Sequence[int]) -> Columns:
-    """The counts of each problem that all figures are made of.
+def kind_of(item: VerifierItem) -> str:
+    """Which of `KINDS` a pair is of."""
+    if item.label_a != item.label_b:
+        return "mixed"
+    return "both_right" if item.label_a else "both_wrong"
+
+
+def columns_of(answers: Sequence[Answer], problems: Sequence[str]) -> Columns:
+    """Completions as columns.
 
     Args:
         answers: The completions.
-        problems: The problems, each a row: the same for two models that are compared.
-        ks: The k of each pass@k.
+        problems: The problems, each a cluster: the same for two models that are compared.
     """
-    names = (
-        *_COUNTS,
-        *(f"{count}_{kind}" for kind in KINDS for count in ("n", "correct")),
-        *(f"right_{level}" for level in range(LEVELS)),
-        *(f"wrong_{level}" for level in range(LEVELS)),
-        *(f"{count}@{k}" for k in ks for count in ("pass", "n")),
-    )
-    column = {name: place for place, name in enumerate(names)}
-    row_of = {problem: row for row, problem in enumerate(problems)}
-    values_PC = np.zeros((len(problems), len(names)))
-    by_question: defaultdict[tuple[str, str, bool], list[Answer]] = defaultdict(list)
+    place_of = {problem: place for place, problem in enumerate(problems)}
+    pair_of: dict[tuple[str, str], int] = {}
     for answer in answers:
-        row = values_PC[row_of[answer.item.problem]]
-        for name, value in _counts(answer).items():
-            row[column[name]] += value
-        by_question[answer.item.split, answer.item.item_id, answer.swapped].append(answer)
-    for question in by_question.values():
-        row = values_PC[row_of[question[0].item.problem]]
-        for k in ks:
-            if len(question) >= k:
-                row[column[f"pass@{k}"]] += float(pass_at_k(sum(one.correct for one in question), len(question), k=k))
-                row[column[f"n@{k}"]] += 1
-    for (split, item_id, swapped), question in by_question.items():
-        if swapped:
-            row = values_PC[row_of[question[0].item.problem]]
-            flips, n_flips = _flips(by_question[split, item_id, False], question)
-            row[column["flip"]] += flips
-            row[column["n_flip"]] += n_flips
-    return Columns(names, values_PC)
+        pair_of.setdefault((answer.item.split, answer.item.item_id), len(pair_of))
+    scores = [(0, 0) if answer.scores is None else (answer.scores.a, answer.scores.b) for answer in answers]
+    return Columns(
+        problem_N=np.array([place_of[answer.item.problem] for answer in answers], dtype=np.intp),
+        pair_N=np.array([pair_of[answer.item.split, answer.item.item_id] for answer in answers], dtype=np.intp),
+        swapped_N=np.array([answer.swapped for answer in answers], dtype=bool),
+        sample_N=np.array([answer.sample for answer in answers], dtype=np.intp),
+        parsed_N=np.array([answer.scores is not None for answer in answers], dtype=bool),
+        correct_N=np.array([answer.correct for answer in answers], dtype=bool),
+        reward_N=np.array([answer.reward for answer in answers], dtype=np.float64),
+        score_NA=np.array(scores, dtype=np.int64).reshape(-1, 2),
+        label_NA=np.array([(answer.item.label_a, answer.item.label_b) for answer in answers]).reshape(-1, 2),
+        n_problems=len(problems),
+    )
 
 
-def figures(
-    columns: Columns, *, ks: Sequence[int], seed: int, level: float = 0.95, against: Columns | None = None
-) -> dict[str, Interval]:
-    """Every figure with its interval over problems, NaN where undefined.
+def measured(columns: Columns, *, ks: Sequence[int]) -> dict[str, Measured]:
+    """Every figure of `FIGURES`, and pass@k before them.
+
+    Figures that need both orders are there, undefined, when only one was asked for.
 
     Args:
-        columns: Counts of each problem.
-        ks: The k of each pass@k.
-        seed: Of the bootstrap; the same problems are resampled for every figure and model.
-        level: Coverage aimed at.
-        against: Counts of another model on the same problems: the figures are then differences to it.
+        columns: The completions.
+        ks: The k of each pass@k; undefined where a pair has fewer completions of an order than k.
     """
-    found = {}
-    for name, figure in _all_figures(columns, ks).items():
-        values_PC = columns.values_PC
-        statistic = figure
-        if against is not None:
-            values_PC = np.concatenate([columns.values_PC, against.values_PC], axis=1)
-            statistic = _difference(figure, columns.values_PC.shape[1])
-        found[name] = bootstrap_figure_interval(values_PC, statistic, rng=np.random.default_rng(seed), level=level)
-    return found
-
-
-def kind_of(answer: Answer) -> str:
-    """Which of `KINDS` a pair is of."""
-    if answer.item.label_a != answer.item.label_b:
-        return "mixed"
-    return "both_right" if answer.item.label_a else "both_wrong"
-
-
-def failure_kinds(answers: Sequence[Answer]) -> dict[str, int]:
-    """Completions that were not parsed, by kind."""
-    return dict(sorted(Counter(answer.failure for answer in answers if answer.failure is not None).items()))
-
-
-def _counts(answer: Answer) -> dict[str, float]:
-    kind = kind_of(answer)
-    counts: dict[str, float] = {
-        "n": 1,
-        f"n_{kind}": 1,
-        "correct": answer.correct,
-        f"correct_{kind}": answer.correct,
-        "failed": answer.scores is None,
-        "reward": -1.0 if answer.scores is None else min_margin_reward(answer.item, answer.scores),
+    c = columns
+    all_N = np.ones(len(c.pair_N), dtype=bool)
+    n_right_N = c.label_NA.sum(axis=1)
+    # twice the distance of a score from 5, on the right side when above 0
+    side_NA = np.sign(c.score_NA - 5) * (2 * c.label_NA - 1)
+    difference_N = (c.score_NA[:, 0] - c.score_NA[:, 1]) * (c.label_NA[:, 0] - c.label_NA[:, 1])
+    score_accuracy = c.share((side_NA > 0).mean(axis=1), c.parsed_N)
+    counts = level_counts(c)
+    return {
+        **{f"pass@{k}": _pass_at_k(c, k) for k in ks},
+        **{
+            f"accuracy_{kind}": c.share(c.correct_N, n_right_N == n_right)
+            for kind, n_right in (("mixed", 1), ("both_right", 2), ("both_wrong", 0))
+        },
+        "accuracy_parsed": c.share(c.correct_N, c.parsed_N),
+        "score_accuracy": Measured(score_accuracy.figure, 2 * score_accuracy.n),
+        "ordering": c.share((np.sign(difference_N) + 1) / 2, c.parsed_N & (n_right_N == 1)),
+        **{name: Measured(figure, int(counts.sum())) for name, figure in _of_counts(counts).items()},
+        "mean_reward": c.share(c.reward_N, all_N),
+        "hedge_rate": c.share((c.score_NA == 5).all(axis=1), c.parsed_N),
+        "parse_failure_rate": c.share(~c.parsed_N, all_N),
+        **_of_both_orders(c),
     }
-    if answer.scores is None:
-        return counts
-    scores, item = answer.scores, answer.item
-    counts |= {
-        "n_parsed": 1,
-        "hedge": scores == Scores(5, 5),
-        "position": (scores.b - scores.a) if answer.swapped else (scores.a - scores.b),
-    }
-    if kind == "mixed":
-        right, wrong = (scores.a, scores.b) if item.label_a else (scores.b, scores.a)
-        counts |= {"n_order": 1, "order": (right > wrong) + (right == wrong) / 2}
-    for score, label in ((scores.a, item.label_a), (scores.b, item.label_b)):
-        name = f"{'right' if label else 'wrong'}_{score}"
-        counts[name] = counts.get(name, 0) + 1
+
+
+def accuracy_of_domains(columns: Columns, answers: Sequence[Answer]) -> dict[str, Measured]:
+    """Share of completions with both scores right for the pairs of each domain, by name."""
+    domain_N = np.array([answer.item.domain for answer in answers])
+    return {str(domain): columns.share(columns.correct_N, domain_N == domain) for domain in np.unique(domain_N)}
+
+
+def right_at_levels(columns: Columns) -> list[Measured]:
+    """For each score from 0 to 10, the share of right answers among those that got it."""
+    counts = level_counts(columns)
+    return [
+        Measured(
+            ClusterFigure(np.stack([counts[:, level, 1], counts[:, level].sum(axis=1)], axis=1), ratio_of_sums),
+            int(counts[:, level].sum()),
+        )
+        for level in range(LEVELS)
+    ]
+
+
+def level_counts(columns: Columns) -> NDArray[np.float64]:
+    """Answers of each problem at each score, wrong and right apart; parsed completions only. Shape [P, K, 2]."""
+    c = columns
+    counts = np.zeros((c.n_problems, LEVELS, 2))
+    for answer in (0, 1):
+        np.add.at(
+            counts,
+            (c.problem_N[c.parsed_N], c.score_NA[c.parsed_N, answer], c.label_NA[c.parsed_N, answer]),
+            1,
+        )
     return counts
 
 
-def _flips(straight: Sequence[Answer], swapped: Sequence[Answer]) -> tuple[float, float]:
-    """Verdicts on an answer that differ between the orders, over those that can be compared, sample by sample."""
-    flips = compared = 0
-    for one, other in zip(straight, swapped, strict=False):
-        if one.scores is None or other.scores is None:
-            continue
-        for first, second in ((one.scores.a, other.scores.a), (one.scores.b, other.scores.b)):
-            compared += 1
-            flips += np.sign(first - 5) != np.sign(second - 5)
-    return float(flips), float(compared)
+def _pass_at_k(c: Columns, k: int) -> Measured:
+    """Mean over the pairs; that of a pair is the mean over the orders in which it was asked."""
+    order_N = 2 * c.pair_N + c.swapped_N
+    orders, first_Q, place_N, size_Q = np.unique(order_N, return_index=True, return_inverse=True, return_counts=True)
+    passed_Q = pass_at_k(np.bincount(place_N, c.correct_N, len(orders)).astype(np.int64), size_Q, k=k)
+    defined_Q = ~np.isnan(passed_Q)
+    n_orders_I = np.bincount(orders[defined_Q] // 2, minlength=int(c.pair_N.max(initial=-1)) + 1)
+    weight_Q = np.where(defined_Q, 1 / np.maximum(n_orders_I[orders // 2], 1), 0.0)
+    problem_Q = c.problem_N[first_Q]
+    columns = (
+        np.bincount(problem_Q, weights, c.n_problems)
+        for weights in (np.where(defined_Q, passed_Q, 0.0) * weight_Q, weight_Q)
+    )
+    return Measured(ClusterFigure(np.stack(list(columns), axis=1), ratio_of_sums), int((n_orders_I > 0).sum()))
 
 
-def _all_figures(columns: Columns, ks: Sequence[int]) -> dict[str, _Figure]:
-    def ratio(top: str, bottom: str) -> _Figure:
-        top_at, bottom_at = columns.place(top), columns.place(bottom)
-        return lambda values: _ratio(values[..., top_at], values[..., bottom_at])
-
-    right = slice(columns.place("right_0"), columns.place("right_0") + LEVELS)
-    wrong = slice(columns.place("wrong_0"), columns.place("wrong_0") + LEVELS)
+def _of_counts(counts: NDArray[np.float64]) -> dict[str, ClusterFigure]:
+    flat = counts.reshape(len(counts), 2 * LEVELS)
     return {
-        **{f"pass@{k}": ratio(f"pass@{k}", f"n@{k}") for k in ks},
-        "accuracy": ratio("correct", "n"),
-        **{f"accuracy_{kind}": ratio(f"correct_{kind}", f"n_{kind}") for kind in KINDS},
-        "ordering": ratio("order", "n_order"),
-        "auroc": lambda values: auroc(values[..., right], values[..., wrong]),
-        "brier": lambda values: brier_score(values[..., right], values[..., wrong], PROBABILITIES),
-        "ece": lambda values: expected_calibration_error(values[..., right], values[..., wrong], PROBABILITIES),
-        "mean_reward": ratio("reward", "n"),
-        "hedge_rate": ratio("hedge", "n_parsed"),
-        "parse_failure_rate": ratio("failed", "n"),
-        "position_bias": ratio("position", "n_parsed"),
-        "order_flip_rate": ratio("flip", "n_flip"),
+        "auroc": ClusterFigure(flat, lambda sums: auroc(sums[..., 1::2], sums[..., ::2])),
+        "brier": ClusterFigure(flat, lambda sums: brier_score(sums[..., 1::2], sums[..., ::2], PROBABILITIES)),
+        "ece": ClusterFigure(
+            flat, lambda sums: expected_calibration_error(sums[..., 1::2], sums[..., ::2], PROBABILITIES)
+        ),
     }
 
 
-def _difference(figure: _Figure, n_columns: int) -> _Figure:
-    return lambda values: figure(values[..., :n_columns]) - figure(values[..., n_columns:])
+def _of_both_orders(c: Columns) -> dict[str, Measured]:
+    """What the order of the answers does, over the pairs with parsed completions in both orders.
 
+    Flips compare the first completion of one order with the first of the other, the second with the second, and so on.
+    """
+    rows_of: defaultdict[int, tuple[dict[int, int], dict[int, int]]] = defaultdict(lambda: ({}, {}))
+    for row in np.flatnonzero(c.parsed_N):
+        rows_of[int(c.pair_N[row])][int(c.swapped_N[row])][int(c.sample_N[row])] = int(row)
+    found = {name: np.zeros((c.n_problems, 2)) for name in OF_BOTH_ORDERS}
+    counted = dict.fromkeys(OF_BOTH_ORDERS, 0)
 
-def _ratio(top: NDArray[np.float64], bottom: NDArray[np.float64]) -> NDArray[np.float64]:
-    ratio: NDArray[np.float64] = np.divide(top, bottom, out=np.full(top.shape, np.nan), where=bottom != 0)
-    return ratio
+    def add(name: str, problem: int, value: float) -> None:
+        found[name][problem] += (value, 1)
+        counted[name] += 1
+
+    for straight, swapped in rows_of.values():
+        if not straight or not swapped:
+            continue
+        problem = int(c.problem_N[next(iter(straight.values()))])
+        # answer A stands first when straight, answer B when swapped
+        one_A = c.score_NA[list(straight.values())].mean(axis=0)
+        other_A = c.score_NA[list(swapped.values())].mean(axis=0)
+        first, second = (one_A[0] + other_A[1]) / 2, (one_A[1] + other_A[0]) / 2
+        add("position_bias", problem, first - second)
+        add("score_as_a", problem, first)
+        add("score_as_b", problem, second)
+        both = straight.keys() & swapped.keys()
+        if both:
+            one_NA = c.score_NA[[straight[number] for number in both]]
+            other_NA = c.score_NA[[swapped[number] for number in both]]
+            preferred_N = np.sign(one_NA[:, 0] - one_NA[:, 1]) * np.sign(other_NA[:, 0] - other_NA[:, 1])
+            add("preference_flip_rate", problem, float((preferred_N < 0).mean()))
+            sides_differ_N = (np.sign(one_NA - 5) != np.sign(other_NA - 5)).any(axis=1)
+            add("verdict_flip_rate", problem, float(sides_differ_N.mean()))
+    return {name: Measured(ClusterFigure(sums, ratio_of_sums), counted[name]) for name, sums in found.items()}
