@@ -232,7 +232,7 @@ def _share(labels: Sequence[bool], places: Sequence[int]) -> float:
 
 
 def best_of_n_document(found: BestOfN, *, level: float = 0.95) -> dict[str, Any]:
-    """The figures for one n as JSON, which `docs/ranking.md` describes. A writer makes NaN, which is undefined, null."""
+    """The figures for one n as JSON, which `docs/ranking.md` describes. Undefined ones are NaN; a file has null."""
     return {
         "settings": asdict(found.settings),
         "level": level,
