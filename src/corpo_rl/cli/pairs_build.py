@@ -89,8 +89,13 @@ def build(
 
     import numpy as np
 
+    from corpo_rl.errors import MissingExtraError, UsageError
+
+    try:
+        from tqdm import tqdm
+    except ImportError as error:
+        raise MissingExtraError("building pairs", "pairs") from error
     from corpo_rl._version import __version__
-    from corpo_rl.errors import UsageError
     from corpo_rl.pairs.build import build_pairs
     from corpo_rl.pairs.figures import pair_numbers
     from corpo_rl.pairs.files import file_sha256
@@ -99,26 +104,32 @@ def build(
     from corpo_rl.pairs.splits import PairSizes
 
     check_folder(out, force=force)
-    if domain == other_name:
-        raise UsageError(f"--domain and --other-name: expected two names, found {domain!r} twice")
+    if domain == other_name or not domain.strip() or not other_name.strip():
+        raise UsageError(
+            f"--domain and --other-name: expected two different names, found {domain!r} and {other_name!r}"
+        )
     read = {domain: read_rated(labels, problems=problems, allow_unknown=allow_unknown)}
     if other:
         read[other_name] = read_rated(other, problems=other_problems, allow_unknown=allow_unknown)
     elif other_problems:
         raise UsageError("--other-problems is for the labels of --other; give these too")
-    built = build_pairs(
-        read[domain].problems,
-        domain=domain,
-        sizes=PairSizes(train=train, in_domain=in_domain, ood=ood, other_domain=other_domain),
-        rng=np.random.default_rng(seed),
-        other=read[other_name].problems if other else (),
-        other_domain=other_name,
-        similarity=similarity,
-        held_out=held_out,
-        pairs_per_problem=pairs_per_problem,
-        uses_per_answer=pairs_per_answer,
-        max_chars=max_chars,
-    )
+    n_problems = sum(len({problem.problem for problem in part.problems}) for part in read.values())
+    # shown on a terminal only: it takes seconds, but minutes with a hundred answers to each of thousands of problems
+    with tqdm(total=n_problems, desc="comparing answers", unit=" problems", leave=False, disable=None) as bar:
+        built = build_pairs(
+            read[domain].problems,
+            domain=domain,
+            sizes=PairSizes(train=train, in_domain=in_domain, ood=ood, other_domain=other_domain),
+            rng=np.random.default_rng(seed),
+            other=read[other_name].problems if other else (),
+            other_domain=other_name,
+            similarity=similarity,
+            held_out=held_out,
+            pairs_per_problem=pairs_per_problem,
+            uses_per_answer=pairs_per_answer,
+            max_chars=max_chars,
+            on_problem=bar.update,
+        )
     roles = {"labels": labels, "problems": problems, "other": other, "other problems": other_problems}
     numbers = pair_numbers(
         built,

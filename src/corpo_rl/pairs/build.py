@@ -50,6 +50,7 @@ def build_pairs(
     pairs_per_problem: int | None = None,
     uses_per_answer: int | None = USES_PER_ANSWER,
     max_chars: int | None = None,
+    on_problem: Callable[[], None] | None = None,
 ) -> BuiltPairs:
     """Pairs for training and for the three validations from rated answers.
 
@@ -78,9 +79,10 @@ def build_pairs(
         pairs_per_problem: Most pairs of a problem; None for no limit.
         uses_per_answer: Most pairs that an answer is in; None for no limit.
         max_chars: Most characters of a problem and its two answers together; None for no limit.
+        on_problem: Called for each different problem whose answers have been compared with each other.
 
     Raises:
-        UsageError: A setting is out of range.
+        UsageError: A setting is out of range, or no pair is asked for.
         DataError: No problem has a right and a wrong answer that make a pair, or nothing is left to train on.
         MissingExtraError: `similarity` is under 1 and `datasketch` is not installed.
     """
@@ -93,7 +95,10 @@ def build_pairs(
         if value is not None and value < 1:
             raise UsageError(f"{name}: expected at least 1, found {value}")
 
-    main, others = tidied(problems), tidied(other)
+    if not any((sizes.train != 0, sizes.in_domain, sizes.ood, sizes.other_domain)):
+        raise UsageError("sizes: expected one above 0, found none; ask for pairs")
+
+    main, others = (tidied(rated, on_problem=on_problem) for rated in (problems, other))
     n_main = len(main.problems)
     everything = (*main.problems, *others.problems)
     clusters = cluster_problems([problem.problem for problem in everything], similarity=similarity)
@@ -149,7 +154,15 @@ def build_pairs(
     for split in (TRAIN, "other_domain"):
         drawn[split] = draw(split, places_of[split])
 
+    if sizes.train != 0 and not drawn[TRAIN]:
+        raise DataError(
+            f"no pair is left to train on: of {len(kinds.both) + len(kinds.mixed)} problems with a right and a wrong "
+            f"answer {len(places_of[TRAIN])} are for training, and none of their pairs has a twin (a pair that looks "
+            "the same but has the other label); give more answers, or allow longer ones"
+        )
     splits = (TRAIN, *EVALUATION_SPLITS)
+    if not any(drawn.values()):
+        raise DataError("no pair can be made for the splits asked for: no two pairs are twins; give more answers")
     items = tuple(
         _item(
             everything[pair.problem],
@@ -162,12 +175,6 @@ def build_pairs(
         for split in splits
         for number, (pair, swapped) in enumerate(drawn[split])
     )
-    if sizes.train != 0 and not drawn[TRAIN]:
-        raise DataError(
-            f"no pair is left to train on: of {len(kinds.both) + len(kinds.mixed)} problems with a right and a wrong "
-            f"answer {len(places_of[TRAIN])} are for training, and none of their pairs has a twin (a pair that looks "
-            "the same but has the other label); give more answers, or allow longer ones"
-        )
     return BuiltPairs(
         items=items,
         parts={

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from corpo_rl.errors import DataError
+from corpo_rl.pairs.fields import any_text
 from corpo_rl.pairs.files import read_json_lines, shown, text_field
 from corpo_rl.records import STATUSES, LabelledCandidate
 
@@ -32,7 +33,7 @@ def read_labels(path: Path) -> list[LabelledCandidate]:
             problem_id=text_field(row, "problem_id", where=where),
             candidate_id=text_field(row, "candidate_id", where=where),
             source=text_field(row, "source", where=where),
-            text=_of_type(row, "text", str, "text", where=where),
+            text=any_text(_of_type(row, "text", str, "text", where=where), where=f"{where}: text"),
             correct=_of_type(row, "correct", bool | None, "true, false or null", where=where),
             passed=_of_type(row, "passed", int, "a whole number", where=where),
             total=_of_type(row, "total", int, "a whole number", where=where),

@@ -58,6 +58,7 @@ def write_pair_set(
         DataError: It cannot be written; an older set is then as it was.
         MissingExtraError: The library `datasets` is not installed.
     """
+    folder = folder.resolve()
     check_folder(folder, force=force)
     work: Path | None = None
     try:

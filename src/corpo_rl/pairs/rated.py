@@ -2,7 +2,7 @@
 
 import ast
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from corpo_rl.errors import DataError
@@ -121,11 +121,15 @@ def rate(problems: Sequence[Problem], labels: Iterable[LabelledCandidate], *, al
     return RatedSet(rated, replace(NOTHING_LEFT_OUT, unjudged=dict(unjudged), unknown=n_unknown, blank=n_blank))
 
 
-def tidied(problems: Iterable[RatedProblem]) -> RatedSet:
+def tidied(problems: Iterable[RatedProblem], *, on_problem: Callable[[], None] | None = None) -> RatedSet:
     """Each problem once, and of each source each answer once.
 
     Problems with the same text become one. Answers that differ in layout only, or in comments if they are code, are
     the same: of one source's the first is kept. Of answers that are the same but labelled differently none is.
+
+    Args:
+        problems: Rated problems.
+        on_problem: Called for each one that is done.
     """
     merged: dict[str, RatedProblem] = {}
     for problem in problems:
@@ -149,6 +153,8 @@ def tidied(problems: Iterable[RatedProblem]) -> RatedSet:
             else:
                 kept[form, answer.source] = replace(answer, form=form)
         tidy.append(replace(problem, answers=tuple(kept.values())))
+        if on_problem:
+            on_problem()
     return RatedSet(tuple(tidy), replace(NOTHING_LEFT_OUT, copies=n_copies, contradictory=n_contradictory))
 
 
