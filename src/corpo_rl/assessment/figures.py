@@ -28,7 +28,7 @@ KINDS = {
 }
 
 PAIRS, COMPLETIONS, PARSED = "pairs", "completions", "parsed completions"
-PARSED_MIXED, SCORES, BOTH_PARSED = "parsed completions of mixed pairs", "scores", "pairs parsed in both orders"
+PARSED_MIXED, SCORES, BOTH_PARSED = "parsed, mixed pairs", "scores of what parsed", "pairs parsed both ways"
 
 PASS_AT_K = (PAIRS, "Chance that at least one of k completions has both scores on the right side of 5 (unbiased).")
 
