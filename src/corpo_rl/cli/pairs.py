@@ -103,10 +103,10 @@ def gsm8k(
 
 
 def _summary(answers: "Gsm8kAnswers", built: "BuiltPairs") -> str:
-    from corpo_rl.pairs.figures import split_numbers
+    from corpo_rl.pairs.figures import split_figures
 
     lines = [f"{'split':<13}{'pairs':>7}{'asked':>7}{'questions':>11}   right answer is A"]
-    numbers = {split: split_numbers(built.split(split)) for split in ("train", "in_domain", "ood")}
+    numbers = {split: split_figures(built.split(split)) for split in ("train", "in_domain", "ood")}
     for split, found in numbers.items():
         labels, asked = found["labels"], built.parts[split].asked
         first = f"{labels['a_right']} of {found['n_pairs']}"

@@ -97,7 +97,7 @@ def build(
         raise MissingExtraError("building pairs", "pairs") from error
     from corpo_rl._version import __version__
     from corpo_rl.pairs.build import build_pairs
-    from corpo_rl.pairs.figures import pair_numbers
+    from corpo_rl.pairs.figures import pair_figures
     from corpo_rl.pairs.files import file_sha256
     from corpo_rl.pairs.publish import check_folder, write_pair_set
     from corpo_rl.pairs.rated_files import read_rated
@@ -131,7 +131,7 @@ def build(
             on_problem=bar.update,
         )
     roles = {"labels": labels, "problems": problems, "other": other, "other problems": other_problems}
-    numbers = pair_numbers(
+    numbers = pair_figures(
         built,
         read=read,
         inputs=[

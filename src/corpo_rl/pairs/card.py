@@ -19,7 +19,7 @@ def data_card(numbers: Mapping[str, Any]) -> str:
     """A README.md for the hub, with YAML front matter.
 
     Args:
-        numbers: As `corpo_rl.pairs.figures.pair_numbers` gives them.
+        numbers: As `corpo_rl.pairs.figures.pair_figures` gives them.
     """
     splits: Mapping[str, Any] = numbers["splits"]
     parts = [

@@ -11,7 +11,7 @@ from corpo_rl.pairs.rated_files import RatedInput
 from corpo_rl.pairs.shortcuts import find_shortcuts
 
 
-def pair_numbers(
+def pair_figures(
     built: BuiltPairs,
     *,
     read: Mapping[str, RatedInput],
@@ -40,11 +40,11 @@ def pair_numbers(
                 "asked": part.asked,
                 "why_fewer": part.why,
                 "n_problems_allotted": part.n_allotted,
-                **split_numbers(built.split(split)),
+                **split_figures(built.split(split)),
             }
             for split, part in built.parts.items()
         },
-        "domains": {part.name: _domain_numbers(part, read.get(part.name)) for part in built.domains},
+        "domains": {part.name: _domain_figures(part, read.get(part.name)) for part in built.domains},
         "clusters": [
             {
                 "problems": [
@@ -59,7 +59,7 @@ def pair_numbers(
     }
 
 
-def split_numbers(items: Sequence[SourcedItem]) -> dict[str, Any]:
+def split_figures(items: Sequence[SourcedItem]) -> dict[str, Any]:
     """What can be counted in the pairs of a split.
 
     The labels of chance (see `find_shortcuts`) come from a seed of their own, so that the figures depend on the pairs
@@ -112,7 +112,7 @@ def split_numbers(items: Sequence[SourcedItem]) -> dict[str, Any]:
     }
 
 
-def _domain_numbers(part: DomainPart, read: RatedInput | None) -> dict[str, Any]:
+def _domain_figures(part: DomainPart, read: RatedInput | None) -> dict[str, Any]:
     left_out = dict(read.left_out) if read else {}
     left_out["the same as an earlier answer of its source"] = part.left_out.copies
     left_out["labelled right here and wrong there"] = part.left_out.contradictory

@@ -50,7 +50,7 @@ def write_pair_set(
     Args:
         folder: Where to; the folders above it are made.
         items: The pairs of all splits.
-        numbers: Figures for the card, as `pair_numbers` gives them.
+        numbers: Figures for the card, as `pair_figures` gives them.
         force: Replace a set that is there.
 
     Raises:
@@ -96,12 +96,13 @@ def _write_dataset(folder: Path, items: Sequence[SourcedItem]) -> None:
             for field in dataclasses.fields(SourcedItem)
         }
     )
+    # a split without pairs is left out: `datasets` 5.2 saves it, but cannot load it
     rows = {split: [dataclasses.asdict(item) for item in items if item.split == split] for split in SPLITS}
     shown = datasets.utils.logging.is_progress_bar_enabled()
     datasets.utils.logging.disable_progress_bar()
     try:
         datasets.DatasetDict(
-            {split: datasets.Dataset.from_list(found, features=features) for split, found in rows.items()}
+            {split: datasets.Dataset.from_list(found, features=features) for split, found in rows.items() if found}
         ).save_to_disk(str(folder))
     finally:
         if shown:
