@@ -193,9 +193,8 @@ REMAINS = [
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
         signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 32))
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-        for name in ("AS", "CPU", "FSIZE", "NPROC", "SIGPENDING", "STACK"):
-            limit = getattr(resource, "RLIMIT_" + name)
-            resource.setrlimit(limit, (resource.getrlimit(limit)[0], 1 << 29 if name == "AS" else 1))
+        for name in ("CPU", "FSIZE", "NPROC", "SIGPENDING", "STACK", "CORE"):
+            resource.setrlimit(getattr(resource, "RLIMIT_" + name), (1, 1) if name != "CORE" else (0, 0))
         os.lies = sys.path[:] = ["/tmp"]
         import random
         random.seed(99)
@@ -205,7 +204,6 @@ REMAINS = [
         fcntl.lockf(os.open("/tmp/left", os.O_RDWR), fcntl.LOCK_EX)
         return "held"
         """,
-        HELD + "|Error",
     ),
     Attack(
         "everything left running",
