@@ -264,13 +264,15 @@ def _bar(name: str, total: int) -> Iterator[Any]:
 
 def _write(document: dict[str, Any], out: Path, *, as_json: bool) -> None:
     from corpo_rl.experiment.folder import write_text
+    from corpo_rl.report.evaluation_html import evaluation_html
     from corpo_rl.report.evaluation_schema import check_evaluation, evaluation_json
     from corpo_rl.report.evaluation_text import evaluation_text
 
     check_evaluation(document)
     write_text(out / RESULTS_FILE, evaluation_json(document))
+    write_text(out / REPORT_FILE, evaluation_html(document))
     click.echo(evaluation_json(document) if as_json else evaluation_text(document), nl=False)
-    click.echo(f"results  {out / RESULTS_FILE}", err=as_json)
+    click.echo(f"results  {out / RESULTS_FILE}\nreport   {out / REPORT_FILE}", err=as_json)
 
 
 def _best_of_n(

@@ -1,4 +1,4 @@
-"""What every HTML page of the audit shares: the page around it, tables, and bars."""
+"""What the HTML pages without scripts share: the page around it, tables, and bars."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -14,13 +14,14 @@ POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; b
 """Content-Security-Policy of a page without scripts."""
 
 
-def page_html(title: str, body: str, document: Mapping[str, Any]) -> str:
+def page_html(title: str, body: str, document: Mapping[str, Any], *, sheets: Sequence[str] = ()) -> str:
     """A whole page: no script, nothing from the network.
 
     Args:
         title: Title of the window.
         body: Header and main part.
         document: What it shows, for its version and date.
+        sheets: Further style sheets of this folder.
     """
     return f"""<!DOCTYPE html>
 <html lang="en">
@@ -32,7 +33,7 @@ def page_html(title: str, body: str, document: Mapping[str, Any]) -> str:
 <meta name="referrer" content="no-referrer">
 <title>{text_html(title)}</title>
 <link rel="icon" href="data:,">
-<style>{_asset("page.css")}{_asset("audit.css")}</style>
+<style>{"".join(map(_asset, ("page.css", "audit.css", *sheets)))}</style>
 </head>
 <body>
 <div class="page audit">
