@@ -43,7 +43,7 @@ MAY_IMPORT = {
 }
 """For each part of ours (a module or folder of the package), the other parts it may import, anywhere in its files."""
 
-CORE_STANDS_ON = {"collections", "dataclasses", "math", "numpy", "typing"}
+CORE_STANDS_ON = {"collections", "dataclasses", "fractions", "math", "numpy", "typing"}
 """core is pure functions of arrays: nothing here opens a file, reads a clock or holds a global random state."""
 
 HEAVY = ("torch", "trl", "transformers", "datasets", "peft", "accelerate", "plotly", "pandas")
