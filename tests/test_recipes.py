@@ -47,4 +47,5 @@ def test_its_card_is_made_of_its_numbers():
     sizes = [numbers["splits"][split]["n_pairs"] for split in ("train", "in_domain", "ood", "other_domain")]
     assert "({:,} training pairs, {}, {} and {} for validation)".format(*sizes) in page
     assert f"some {numbers['splits']['train']['pairs_of_a_problem']['median']:.0f} training pairs" in page
+    assert f"{numbers['splits']['train']['status_of_wrong']['load_error']} of the wrong ones" in page
     assert f"up to {numbers['splits']['train']['pairs_of_an_answer']['most']} of them" in page
