@@ -114,29 +114,38 @@ def _told(document: Document, split: str, best: str) -> Iterator[str]:
             points = f"{100 * node['value']:.1f}"
             sure = "" if node["verdict"] == "higher" else "; the interval of the difference holds 0"
             yield f"That is {points} points more than {against}{sure}."
-    for name in names:
-        one = document["splits"][split]["models"][name]
-        n_failed = one["n_completions"] - one["n_parsed"]
-        if n_failed:
-            whose = f" of {shown(name, LONGEST_NAME)}" if len(names) > 1 else ""
-            yield (
-                f"{count(n_failed)} of {count(one['n_completions'])} completions{whose} did not parse; they count as "
-                "wrong, and are in no figure of scores."
-            )
+    failed = {name: _n_failed(document, split, name) for name in names}
+    if any(failed.values()):
+        whole = document["splits"][split]["models"]
+        counts = ", ".join(
+            f"{count(n)} of {count(whole[name]['n_completions'])}"
+            + (f" of {shown(name, LONGEST_NAME)}" if len(names) > 1 else "")
+            for name, n in failed.items()
+            if n
+        )
+        yield f"Completions that did not parse count as wrong, and are in no figure of scores: {counts}."
+
+
+def _n_failed(document: Document, split: str, name: str) -> int:
+    one = document["splits"][split]["models"][name]
+    return int(one["n_completions"] - one["n_parsed"])
 
 
 def _poor(document: Document, split: str) -> Iterator[str]:
     for name in models(document):
         one = document["splits"][split]["models"][name]
+        n, n_cut = count(one["n_completions"]), one["n_cut"]
+        whose = f" of {shown(name, LONGEST_NAME)}" if len(models(document)) > 1 else ""
         if not one["n_parsed"]:
+            cut = f" {count(n_cut)} were cut at the length limit." if n_cut else ""
             yield (
-                f"None of {count(one['n_completions'])} completions of {shown(name, LONGEST_NAME)} holds two scores in "
-                "the form asked for: what it knows cannot be told. The form has to be taught first."
+                f"None of {n} completions{whose} holds two scores in the form asked for, so that nothing can be said "
+                f"of what it knows.{cut} The form has to be taught first."
             )
-        if 10 * one["n_cut"] > one["n_completions"]:
+        elif 10 * n_cut > one["n_completions"]:
             yield (
-                f"{count(one['n_cut'])} of {count(one['n_completions'])} completions of {shown(name, LONGEST_NAME)} "
-                "were cut at the length limit; a longer one may let more of them end with scores."
+                f"{count(n_cut)} of {n} completions{whose} were cut at the length limit; a longer one may let more of "
+                "them end with scores."
             )
 
 
@@ -174,7 +183,8 @@ def _who(document: Document, name: str) -> str:
 def _reading(document: Document) -> str:
     level = f"{100 * document['settings']['bootstrap']['level']:g} %"
     paired = (
-        " Under a figure stands its difference to the first model; both are drawn on the same problems."
+        " Under a figure stands its difference to the first model, whose interval draws the same problems for both; "
+        "between percentages it is in points."
         if len(models(document)) > 1
         else ""
     )
@@ -224,14 +234,15 @@ def _cell(document: Document, split: str, name: str, row: Row) -> str:
     word = node["verdict"] if node["verdict"] in {"higher", "lower"} else ""
     kind = "" if not word or not row.better() else "good" if word == row.better() else "bad"
     size = minus(prose_html(f"{row.write(apart.value, signed=True)} {word}".strip()))
-    return text + f"<span{class_html(kind or 'told')}>{size}</span>{_brackets(row, apart, signed=True)}"
+    brackets = _brackets(row, apart, signed=True)
+    return f'{text}<span class="apart"><span{class_html(kind or "told")}>{size}</span>{brackets}</span>'
 
 
 def _brackets(row: Row, one: Interval, *, signed: bool = False) -> str:
     if math.isnan(one.low):
         return ""
     low, high = (row.write(bound, signed=signed) for bound in (one.low, one.high))
-    return f"<small>{minus(prose_html(f'[{low}, {high}]'))}</small>"
+    return f" <small>{minus(prose_html(f'[{low}, {high}]'))}</small>"
 
 
 def _scores(document: Document) -> str:
@@ -242,14 +253,14 @@ def _scores(document: Document) -> str:
         '<li class="entry"><span class="swatch wrong"></span>wrong answers</li></ul>'
     )
     if len(names) == 1 and len(found_splits) <= OPEN_FIGURES:
-        shown_ones = f'<div class="charts">{"".join(figures.values())}</div>'
+        shown_ones = f'<div class="charts scores">{"".join(figures.values())}</div>'
     else:
         shown_ones = "".join(
             f"<h3>{text_html(capital(shown(document['splits'][split]['title'])))}</h3>"
-            f'<div class="charts">{figures[split]}</div>'
+            f'<div class="charts scores">{figures[split]}</div>'
             if place == 0
             else f"<details><summary>{text_html(capital(shown(document['splits'][split]['title'])))}</summary>"
-            f'<div class="charts">{figures[split]}</div></details>'
+            f'<div class="charts scores">{figures[split]}</div></details>'
             for place, split in enumerate(found_splits)
         )
     return f"""<h2 id="scores">What a score means</h2>
