@@ -98,6 +98,18 @@ OTHERS = [
         """,
         DENIED,
     ),
+    Attack(
+        "the disk's and the memory's copies of files",
+        """
+        file = os.open("/usr/bin/env", os.O_RDONLY)
+        return each([
+            lambda: call(162) or os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED),
+            lambda: call(306, file),
+            lambda: os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED),
+        ])
+        """,
+        DENIED,
+    ),
     Attack("comparing processes", "return call(312, 1, 2, 0, 3, 4), 'breached'", DENIED),
     Attack("process descriptors", "return each([lambda: os.pidfd_open(1), lambda: call(438, 3, 4, 0)])", DENIED),
 ]

@@ -163,6 +163,18 @@ def test_nothing_is_left_when_a_judge_is_closed_or_its_process_killed(fresh_judg
     assert wait_until(lambda: not processes(mark)), "boxes outlive a judge's process that was killed"
 
 
+def test_a_candidate_is_the_first_to_be_killed_for_memory(fresh_judge):
+    mark = f"3.45678{os.getpid()}"
+    judge = fresh_judge(seconds=float(mark))
+    working = threading.Thread(target=judge.judge, args=(DOUBLE, "import time\ntime.sleep(1)"))
+    working.start()
+    time.sleep(0.4)
+    # the server, and the candidate that it has made
+    scores = [Path(f"/proc/{one}/oom_score_adj").read_text().strip() for one in processes(mark)]
+    working.join()
+    assert scores.count("1000") == 2
+
+
 def test_judges_at_the_same_time_do_not_see_each_other(fresh_judge):
     first, second = fresh_judge(seconds=3.0), fresh_judge(seconds=3.0)
     busy = "import time\nopen('/tmp/here', 'w')\ntime.sleep(1)\ndef double(x): return 2 * x"

@@ -401,6 +401,9 @@ def test_a_problems_own_time_limit_is_allowed(judge):
     assert judge.judge(ProgramTests((("", "1"),)), program).status == "timeout"
     assert judge.judge(ProgramTests((("", "1"),), time_limit=0.1), program).status == "timeout"
     assert judge.judge(ProgramTests((("", "1"),), time_limit=3.0), program).status == "ok"
+    # of the processor as well: 0.6 s in the judge's limits are no more than 2 s of it
+    busy = "import time\nwhile time.process_time() < 2.5: pass\nprint(1)"
+    assert judge.judge(ProgramTests((("", "1"),), time_limit=20.0), busy).status == "ok"
     # each case has the time for itself
     short = "import time\ntime.sleep(0.3)\nprint(1)"
     assert judge.judge(ProgramTests((("", "1"),) * 3), short).passed == 3

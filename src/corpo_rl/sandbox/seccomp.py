@@ -23,7 +23,7 @@ name_to_handle_at open_by_handle_at fanotify_init inotify_init inotify_init1 quo
 delete_module kexec_load kexec_file_load reboot swapon swapoff acct syslog lookup_dcookie settimeofday clock_settime
 clock_adjtime adjtimex sethostname setdomainname iopl ioperm modify_ldt personality setuid setgid setreuid setregid
 setresuid setresgid setfsuid setfsgid setgroups vhangup landlock_create_ruleset vmsplice setsockopt move_pages
-migrate_pages quotactl_fd open_tree_attr flock
+migrate_pages quotactl_fd open_tree_attr flock sync syncfs fadvise64
 """.split()  # noqa: SIM905  # as a list it takes a hundred lines
 
 _CLONE_THREAD = 0x00010000
@@ -82,7 +82,7 @@ def candidate_filter() -> bytes:
         _deny(library, context, "socketpair", _Comparison(0, _NOT_EQUAL, _AF_UNIX, 0), error=errno.EPERM)
         # dumpable again, a crash would start what the host has in core_pattern
         _deny(library, context, "prctl", _Comparison(0, _MASKED_EQUAL, 0xFFFFFFFF, _SET_DUMPABLE), error=errno.EPERM)
-        # what the system's files are to others: locked (flock above), leased, watched
+        # the system's files are others' as well: not to be leased or watched (nor, above, locked or dropped from memory)
         for command in (_SET_LEASE, _NOTIFY):
             _deny(library, context, "fcntl", _Comparison(1, _MASKED_EQUAL, 0xFFFFFFFF, command), error=errno.EPERM)
         for flag in _NEW_NAMESPACES:

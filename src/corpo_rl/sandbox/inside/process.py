@@ -55,7 +55,7 @@ class Process:
             given, self.stdin = os.pipe()
             self.stdout, taken = os.pipe()
             ends += [given, taken]
-        socket.send_fds(control, [json.dumps({"do": "spawn"}).encode()], ends)
+        socket.send_fds(control, [json.dumps({"do": "spawn", "seconds": seconds}).encode()], ends)
         for end in ends:
             os.close(end)
         self._open = [self.request, self.reply] + ([self.stdin, self.stdout] if program else [])

@@ -7,9 +7,9 @@ nothing that a candidate may not see: the tests are in another sandbox. Every ca
 - a private /tmp of limited size, an empty /proc, no capability, and resource limits,
 - a system-call filter: no network, no second process, no other program, no namespace, mount, trace or shared memory.
 
-It serves one candidate at a time. Messages on the control socket: `spawn`, with the two ends of the candidate's pipes
-(and the standard input and output of a program); then `kill`, or `end`, which waits some seconds, kills, and says how
-it ended.
+It serves one candidate at a time. Messages on the control socket: `spawn`, with its seconds and the two ends of its
+pipes (and the standard input and output of a program); then `kill`, or `end`, which waits some seconds, kills, and says
+how it ended.
 """
 
 import base64
@@ -58,6 +58,9 @@ def _freeze_null():
 def serve(control, *, limits, instructions):
     """Answer the messages on the control socket until its other end closes."""
     _freeze_null()
+    # where the machine's memory runs out all the same, let it be a candidate that is killed
+    with open("/proc/self/oom_score_adj", "w") as file:
+        file.write("1000")
     own_namespace = os.open("/proc/self/ns/pid", os.O_RDONLY)
     filter_program = _FilterProgram(len(instructions) // 8, instructions)
     gc.collect()
@@ -74,7 +77,9 @@ def serve(control, *, limits, instructions):
             _call("unshare", _CLONE_NEWPID)
             child = os.fork()
             if child == 0:
-                _become_candidate(descriptors, limits=limits, filter_program=filter_program)
+                _become_candidate(
+                    descriptors, limits={**limits, "seconds": message["seconds"]}, filter_program=filter_program
+                )
             for descriptor in descriptors:
                 os.close(descriptor)
             control.send(b"{}")
