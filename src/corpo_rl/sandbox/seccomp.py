@@ -82,7 +82,7 @@ def candidate_filter() -> bytes:
         _deny(library, context, "socketpair", _Comparison(0, _NOT_EQUAL, _AF_UNIX, 0), error=errno.EPERM)
         # dumpable again, a crash would start what the host has in core_pattern
         _deny(library, context, "prctl", _Comparison(0, _MASKED_EQUAL, 0xFFFFFFFF, _SET_DUMPABLE), error=errno.EPERM)
-        # the system's files are others' as well: not to be leased or watched (nor, above, locked or dropped from memory)
+        # the system's files are others' as well: no leases, no watching (nor, above, locks)
         for command in (_SET_LEASE, _NOTIFY):
             _deny(library, context, "fcntl", _Comparison(1, _MASKED_EQUAL, 0xFFFFFFFF, command), error=errno.EPERM)
         for flag in _NEW_NAMESPACES:
