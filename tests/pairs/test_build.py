@@ -98,6 +98,17 @@ def test_position_and_source_say_nothing_about_the_labels():
             assert votes[source_a, source_b, label] == votes[source_a, source_b, 1 - label]
 
 
+def test_the_order_of_two_answers_is_drawn():
+    items = build(lopsided_problems(200)).items
+    assert len({(item.source_a, item.source_b) for item in items}) == 6
+    one_source = [
+        rated(number, *(("x", "." * size + str(place), place % 2 == 0) for place, size in enumerate((9, 4, 3, 8))))
+        for number in range(40)
+    ]
+    n_longer = sum(len(item.answer_a) > len(item.answer_b) for item in build(one_source).items)
+    assert 0.3 < n_longer / len(build(one_source).items) < 0.7
+
+
 def test_sizes_are_kept_and_validation_goes_round_its_problems():
     built = build(lopsided_problems(400), train=31, in_domain=40, ood=21)
     assert [len(built.split(split)) for split in ("train", "in_domain", "ood", "other_domain")] == [31, 40, 21, 0]

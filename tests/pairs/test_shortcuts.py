@@ -76,6 +76,11 @@ def test_longer_wins():
     assert {found[rule].score for rule in (LONGER, DIFFERENCE, THRESHOLD)} == {1.0}
 
 
+def test_a_threshold_takes_all_pairs_with_a_difference_or_none():
+    assert measured([pair("aaa", "b", 1), pair("aaa", "b", 0)])[THRESHOLD].score == 0.5
+    assert measured([pair("aaa", "b", 0), pair("aaa", "b", 1), pair("aaaa", "b", 1)])[THRESHOLD].score == 2 / 3
+
+
 def test_chance_is_what_random_labels_give():
     rng = np.random.default_rng(1)
     items = [
