@@ -50,13 +50,13 @@ def test_a_chain_is_one_cluster():
 @pytest.mark.parametrize("similarity", [0.3, 0.5, 0.8])
 def test_every_two_texts_compared_by_a_plain_loop(similarity):
     rng = np.random.default_rng(0)
-    texts = [" ".join(rng.choice(WORDS, size=rng.integers(1, 12))) for _ in range(40)]
-    for text in texts[:30]:
+    texts = [" ".join(rng.choice(WORDS, size=rng.integers(1, 12))) for _ in range(24)]
+    for text in texts[:16]:
         changed = text.split()
         changed[rng.integers(len(changed))] = str(rng.choice(WORDS))
         texts.append(" ".join(changed))
     expected = plain_clusters(texts, similarity)
-    assert 10 < len(set(expected)) < 70, "the material must hold both kinds"
+    assert 5 < len(set(expected)) < 40, "the material must hold both kinds"
     assert cluster_problems(texts, similarity=similarity).cluster_of == expected
 
 

@@ -3,6 +3,7 @@ import os
 import sys
 from collections import Counter
 from dataclasses import asdict
+from pathlib import Path
 from statistics import median
 
 import numpy as np
@@ -215,6 +216,23 @@ def test_whole_or_not_at_all(built, numbers, tmp_path, monkeypatch, force):
         write_pair_set(folder, built.items, numbers=numbers, force=force)
     assert [path.name for path in tmp_path.iterdir()] == (["set"] if force else [])
     assert not force or (folder / "README.md").read_bytes() == before
+
+
+def test_an_old_set_comes_back_when_the_new_one_cannot_take_its_place(built, numbers, tmp_path, monkeypatch):
+    folder = tmp_path / "set"
+    write_pair_set(folder, built.items, numbers=numbers)
+    replace = Path.replace
+
+    def refused(path, target):
+        if path.name == "new":
+            raise OSError(5, "Input/output error")
+        return replace(path, target)
+
+    monkeypatch.setattr(Path, "replace", refused)
+    with pytest.raises(DataError, match=r"could not be written .Input/output error"):
+        write_pair_set(folder, built.items[:10], numbers=numbers, force=True)
+    assert len((folder / "pairs.jsonl").read_text().splitlines()) == len(built.items)
+    assert [path.name for path in tmp_path.iterdir()] == ["set"]
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")

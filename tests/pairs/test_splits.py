@@ -43,6 +43,11 @@ def test_train_gets_no_more_than_it_wants():
     assert sum(counts(found).values()) == 100
 
 
+def test_what_nobody_wants_is_left():
+    found = allot(both=100, sizes={"train": 5, "in_domain": 3, "ood": 2})
+    assert counts(found) == {"train": 5, "in_domain": 6, "ood": 2}
+
+
 def test_a_handful_goes_to_train_first_then_to_each_validation():
     sizes = {"train": 100, "in_domain": 100, "ood": 100}
     assert counts(allot(both=1, sizes=sizes)) == {"train": 1, "in_domain": 0, "ood": 0}
