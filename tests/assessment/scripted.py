@@ -21,7 +21,7 @@ def item(number, label_a, label_b, *, split="in_domain", problem=None, domain="m
     )
 
 
-# 7 mixed pairs, A right in 1, 3, 5 and 6; two problems with two pairs; then 2 pairs of two wrong and 2 of two right ones
+# 7 mixed pairs, A right in 1, 3, 5 and 6, two of them of one problem; 2 pairs of two wrong and 2 of two right answers
 ITEMS = [
     *(item(number, number % 2, 1 - number % 2) for number in range(6)),
     item(6, 1, 0, problem="problem 1"),

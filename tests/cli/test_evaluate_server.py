@@ -42,7 +42,7 @@ def test_a_served_model_is_evaluated_as_the_model_itself(tmp_path):
         return (
             rows_of(folder),
             figures,
-            [{key: value for key, value in example.items()} for example in document["examples"][name]],
+            document["examples"][name],
         )
 
     local = evaluated("smollm2", tmp_path / "local")
