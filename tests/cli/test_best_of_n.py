@@ -17,6 +17,7 @@ from corpo_rl.cli.best_of_n import (
     run_best_of_n,
     show_best_of_n,
 )
+from corpo_rl.cli.main import cli
 from corpo_rl.errors import DataError, UsageError
 from corpo_rl.pairs.final_answers import FinalAnswerJudge
 from corpo_rl.ranking.result import RankingSettings
@@ -144,6 +145,42 @@ def test_options_of_a_command(verifier, solutions):
     assert str(result.exception) == "--labels: expected the file of the labelled answers to pick from, found none"
     help_text = CliRunner().invoke(judged, ["--help"]).stdout
     assert all(len(line) <= 80 for line in help_text.splitlines())
+
+
+def evaluated(*arguments):
+    return CliRunner().invoke(cli, ["evaluate", *map(str, arguments)])
+
+
+def test_evaluate_picks_the_best_of_n(verifier, solutions, tmp_path):
+    out = tmp_path / "out"
+    arguments = ["scripted", "--best-of-n", 2, "--labels", solutions, "--out", out, "--limit", 5, "--level", 0.5]
+    first = evaluated(*arguments)
+    assert first.exit_code == 0, first.exception
+    assert "Best of 2 answers to each of 5 problems" in first.stdout
+    assert "50 % interval" in first.stdout
+    assert sorted(path.name for path in out.iterdir()) == ["best-of-n.json", "calls.jsonl"]
+    asked = verifier.n_calls
+    again = evaluated(*arguments, "--json")
+    assert json.loads(again.stdout) == json.loads((out / "best-of-n.json").read_text())
+    assert verifier.n_calls == asked
+    assert evaluated(*arguments, "--force").stdout == first.stdout
+    assert verifier.n_calls == 2 * asked
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["scripted", "--best-of-n", 2],
+            "--labels: expected the file of the labelled answers to pick from, found none",
+        ),
+        (["one", "two", "--best-of-n", 2], "--best-of-n: expected one model and no pairs, found 'one', 'two'"),
+    ],
+)
+def test_evaluate_refuses_before_anything_is_opened(verifier, tmp_path, arguments, message):
+    result = evaluated(*arguments, "--out", tmp_path / "out")
+    assert str(result.exception) == message
+    assert verifier.specs == []
 
 
 def test_every_field_of_the_file_is_described(verifier, solutions):

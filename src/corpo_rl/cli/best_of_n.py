@@ -66,6 +66,7 @@ def run_best_of_n(
     task: str = "pairs",
     out: Path | None = None,
     limit: int | None = None,
+    level: float = 0.95,
     **asking: Any,
 ) -> list[dict[str, Any]]:
     """Rank labelled answers and look up the labels of the best, with a progress bar on stderr.
@@ -81,6 +82,7 @@ def run_best_of_n(
         task: "pairs", or "mini" for the sums of the embedded policy.
         out: Folder for the completions, which the same call goes on from.
         limit: Use the first so many problems that have n judged answers; all by default.
+        level: Coverage of the intervals.
         asking: Options of `open_policy`.
 
     Returns:
@@ -113,7 +115,7 @@ def run_best_of_n(
     ):
         for draw in draws:
             found = best_of_n(draw, stream, sampling=sampling, settings=settings, task=task_of(task), votes=votes)
-            documents.append({**about, **best_of_n_document(found)})
+            documents.append({**about, **best_of_n_document(found, level=level)})
     return documents
 
 

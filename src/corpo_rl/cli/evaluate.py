@@ -96,7 +96,7 @@ def evaluate(
     sampling = _sampling(n_samples, temperature=temperature, max_new_tokens=max_new_tokens)
     if sizes:
         _best_of_n(names, sampling, n_samples=n_samples, sizes=sizes, labels=labels, problems=problems, method=method,
-                   limit=limit, seed=seed, out=out, force=force, as_json=as_json, **asking)  # fmt: skip
+                   limit=limit, seed=seed, level=level, out=out, force=force, as_json=as_json, **asking)  # fmt: skip
         return
     if labels or problems:
         raise UsageError("--labels and --problems: expected together with --best-of-n, found without it")
@@ -286,6 +286,7 @@ def _best_of_n(
     method: str,
     limit: int | None,
     seed: int,
+    level: float,
     out: Path,
     force: bool,
     as_json: bool,
@@ -308,6 +309,7 @@ def _best_of_n(
         task=MINI if names[0] == MINI else "pairs",
         out=out,
         limit=limit,
+        level=level,
         **asking,
     )
     show_best_of_n(documents, out=out, as_json=as_json)
