@@ -16,7 +16,7 @@ SOURCE = Path(corpo_rl.__file__).parent
 
 EVERYTHING_BUT_CLI = {
     "errors", "records", "core", "rollouts", "tasks", "report", "pairs", "policies", "audit", "evaluation", "training",
-    "experiment", "demologs", "sandbox", "ranking", "assessment",
+    "experiment", "demologs", "sandbox", "ranking", "assessment", "doctor",
 }  # fmt: skip
 
 MAY_IMPORT = {
@@ -33,6 +33,7 @@ MAY_IMPORT = {
     "audit": {"errors", "records", "core"},
     "demologs": {"errors", "records", "core"},
     "evaluation": {"errors", "records", "core", "tasks", "policies"},
+    "doctor": {"errors", "records", "core", "rollouts", "audit", "training"},
     "assessment": {"errors", "records", "core", "tasks"},
     "ranking": {"errors", "records", "core", "tasks"},
     "training": {"errors", "records", "core", "tasks", "policies"},

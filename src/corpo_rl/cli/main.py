@@ -13,6 +13,7 @@ COMMANDS = {
     "compare": "Train a verifier under several estimators and compare them.",
     "demo-log": "Write a small made-up run to try the audit on.",
     "evaluate": "Measure what verifiers do on pairs, and how far to trust their scores.",
+    "doctor": "Say whether CoRPO is on, here and in a run.",
     "pairs": "Build verifier pairs from problems and labelled answers.",
     "rank": "Order answers to a problem by a verifier's pairwise scores.",
     "selftest": "Check the audit on made-up runs whose faults are known.",

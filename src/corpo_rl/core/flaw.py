@@ -255,7 +255,8 @@ def _one_by_one(
     """Sums of n rewards, adding one at a time: exact to the last digits, for few different sums."""
     base = n * int(half_K.max()) + 1
     step_K = place_K.astype(np.int64) * base + half_K
-    code, weight = np.zeros(1, dtype=np.int64), np.ones(1)
+    code: NDArray[np.int64] = np.zeros(1, dtype=np.int64)
+    weight: NDArray[np.float64] = np.ones(1)
     for _ in range(n):
         code, index = np.unique(code[:, None] + step_K, return_inverse=True)
         weight = np.bincount(index.ravel(), weights=(weight[:, None] * p_K).ravel())
