@@ -259,7 +259,7 @@ def _one_by_one(
     weight: NDArray[np.float64] = np.ones(1)
     for _ in range(n):
         code, index = np.unique(code[:, None] + step_K, return_inverse=True)
-        weight = np.bincount(index.ravel(), weights=(weight[:, None] * p_K).ravel())
+        weight = np.asarray(np.bincount(index.ravel(), weights=(weight[:, None] * p_K).ravel()), dtype=np.float64)
     return code // base, code % base, weight
 
 
