@@ -101,10 +101,11 @@ def matched(pairs, *, own, kind=MIXED):
 
 
 def test_matching_worked_by_hand():
-    pairs = [pair(0, 10, 1), pair(0, 50, 0), pair(1, 12, 0), pair(1, 49, 1), pair(2, 0, 1), pair(2, -12, 0)]
-    # own: 10 with 50 in problem 0, 12 with 49 in problem 1; across: 10 with 12, 49 with 50; -12 and 0 are of no side
-    assert matched(pairs, own=True) == {frozenset([(0, 10), (0, 50)]), frozenset([(1, 12), (1, 49)])}
-    assert matched(pairs, own=False) == {frozenset([(0, 10), (1, 12)]), frozenset([(1, 49), (0, 50)])}
+    pairs = [pair(0, 10, 1), pair(0, 18, 0), pair(1, 12, 0), pair(1, 40, 0), pair(1, 41, 1)]
+    pairs += [pair(2, 0, 1), pair(2, -12, 0)]
+    # across: 10 with 12, 40 with 41; own: 10 with 18 in problem 0, 41 with 40; -12 and 0 are of other sides
+    assert matched(pairs, own=True) == {frozenset([(0, 10), (0, 18)]), frozenset([(1, 40), (1, 41)])}
+    assert matched(pairs, own=False) == {frozenset([(0, 10), (1, 12)]), frozenset([(1, 40), (1, 41)])}
 
 
 def test_twins_are_by_the_same_sources():
@@ -132,6 +133,21 @@ def test_choosing_goes_round_the_problems_and_their_answers():
     assert len(chosen(twins, problems, n=11)) == 6, "one pair too many, for the caller to leave out"
     assert max(Counter(twin.one.problem for twin in chosen(twins, problems, pairs_per_problem=5)).values()) == 2
     assert len(chosen(twins, problems, uses_per_answer=2)) <= 3 * 4
+
+
+def test_twins_that_are_unlike_in_length_wait():
+    problems = [many(4, 4), many(4, 4)]
+    unlike = Twins(pair(1, 1, 1, first=0, second=4), pair(1, 40, 0, first=5, second=1))
+    like = [Twins(pair(0, 1, 1, first=n, second=4 + n), pair(0, 11, 0, first=4 + n, second=n)) for n in range(3)]
+    assert unlike.unlike
+    assert not any(twin.unlike for twin in like)
+    assert unlike not in chosen([unlike, *like], problems, n=6)
+    assert unlike in chosen([unlike, *like], problems, n=8)
+
+
+def test_matching_prefers_like_lengths_to_one_problem():
+    pairs = [pair(0, 10, 1), pair(0, 90, 0), pair(1, 12, 0), pair(1, 85, 1)]
+    assert matched(pairs, own=True) == {frozenset([(0, 10), (1, 12)]), frozenset([(0, 90), (1, 85)])}
 
 
 def test_own_twins_go_first_where_that_is_asked():

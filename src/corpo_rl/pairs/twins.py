@@ -184,12 +184,14 @@ def match_twins(pairs: Sequence[DrawnPair], *, kind: str, own: bool, rng: np.ran
     Args:
         pairs: Pairs of one kind.
         kind: That kind.
-        own: Match within each problem first; what is left is matched across problems.
+        own: Match within each problem before across problems. Twins that are like each other come first in any case.
         rng: Decides among equally good matches.
     """
     waiting = [pairs[place] for place in rng.permutation(len(pairs))]
     twins: list[Twins] = []
-    for within in (True, False) if own else (False,):
+    for within, strict in ((True, True), (False, True), (True, False), (False, False)):
+        if within and not own:
+            continue
         groups: dict[tuple[object, ...], list[DrawnPair]] = defaultdict(list)
         for pair in waiting:
             # the longer answer is then by the same source in both twins, whatever the difference
@@ -200,7 +202,7 @@ def match_twins(pairs: Sequence[DrawnPair], *, kind: str, own: bool, rng: np.ran
             # like brackets: each pair closes the nearest open one of the other label
             opened: list[DrawnPair] = []
             for pair in sorted(group, key=lambda pair: pair.length):
-                if opened and opened[-1].label != pair.label:
+                if opened and opened[-1].label != pair.label and not (strict and Twins(opened[-1], pair).unlike):
                     twins.append(Twins(opened.pop(), pair))
                 else:
                     opened.append(pair)
@@ -220,6 +222,8 @@ def choose_twins(
 ) -> list[Twins]:
     """Twins for n pairs, going round: next come always those whose problems, then whose answers, were used the least.
 
+    Twins that are unlike in length wait until there are no others.
+
     Args:
         twins: Twins to choose among.
         problems: The problems they are of.
@@ -236,12 +240,12 @@ def choose_twins(
         for place in (pair.first, pair.second):
             yield pair.problem, problems[pair.problem].answers[place].form
 
-    def cost(twin: Twins) -> tuple[bool, int, int, bool]:
+    def cost(twin: Twins) -> tuple[bool, bool, int, int]:
         problem_counts = Counter((twin.one.problem, twin.other.problem))
         answer_counts = Counter((*answers(twin.one), *answers(twin.other)))
         n_pairs = max(pairs_of[key] + count for key, count in problem_counts.items())
         n_uses = max(uses_of[key] + count for key, count in answer_counts.items())
-        return own_first and not twin.own, n_pairs, n_uses, twin.unlike
+        return own_first and not twin.own, twin.unlike, n_pairs, n_uses
 
     heap = [(cost(twin), order, twin) for order, twin in zip(rng.permutation(len(twins)).tolist(), twins, strict=True)]
     heapq.heapify(heap)
@@ -249,8 +253,8 @@ def choose_twins(
     while heap and (n is None or 2 * len(chosen) < n):
         before, order, twin = heapq.heappop(heap)
         now = cost(twin)
-        if (pairs_per_problem is not None and now[1] > pairs_per_problem) or (
-            uses_per_answer is not None and now[2] > uses_per_answer
+        if (pairs_per_problem is not None and now[2] > pairs_per_problem) or (
+            uses_per_answer is not None and now[3] > uses_per_answer
         ):
             continue  # for good: counts only grow
         if now > before:
