@@ -106,9 +106,9 @@ def test_one_greedy_completion_or_several_drawn(policies, pairs, tmp_path):
     run("fickle", pairs, "--n", 4, "--k", "4,2", "--max-new-tokens", 9, out=tmp_path / "four")
     assert [(one.temperature, one.max_new_tokens) for one in policies.settings] == [(0.0, 512), (1.0, 9)]
     document = results(tmp_path / "four")
-    assert document["settings"]["k"] == [2, 4]
+    assert document["settings"]["k"] == [1, 2, 4]
     assert document["splits"]["all"]["models"]["fickle"]["n_completions"] == 44
-    assert "pass@1" not in document["figures"]
+    assert results(tmp_path / "one")["settings"]["k"] == [1]
 
 
 def test_splits_and_limits(policies, pairs, tmp_path):

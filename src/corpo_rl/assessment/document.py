@@ -65,7 +65,7 @@ def assess(
 
     Args:
         answers_of: Completions of each model, all on the same pairs. The first is what the others are compared with.
-        ks: The k of each pass@k; undefined where fewer were sampled.
+        ks: The k of each pass@k beside pass@1; undefined where fewer were sampled.
         seed: Of the bootstrap.
         level: Coverage of the intervals.
         n_resamples: Resamples of the bootstrap.
@@ -83,6 +83,7 @@ def assess(
     asked = {frozenset(_pairs(answers)) for answers in answers_of.values()}
     if len(asked) > 1:
         raise DataError("assess: the models were not asked about the same pairs; their figures cannot be compared")
+    ks = sorted({1, *ks})
     first = next(iter(answers_of.values()))
     found = {answer.item.split for answer in first}
     splits = [split for split in (*EVALUATION_SPLITS, TRAIN) if split in found]
@@ -95,7 +96,7 @@ def assess(
         "corpo_rl_version": __version__,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": command,
-        "settings": {**(settings or {}), "models": list(answers_of), "k": list(ks), "bootstrap": drawing},
+        "settings": {**(settings or {}), "models": list(answers_of), "k": ks, "bootstrap": drawing},
         "figures": {name: _about(name) for name in names},
         "splits": {
             split: _split(answers_of, split, names, ks=ks, **drawing)

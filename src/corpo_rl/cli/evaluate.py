@@ -38,7 +38,7 @@ MINI = "mini"
 )
 @click.option("--n", "n_samples", type=click.IntRange(min=1), default=1, show_default=True, help="Completions a pair.")
 @click.option("--both-orders", is_flag=True, help="Ask each pair with its answers the other way round too.")
-@click.option("--k", "ks", help="The k of each pass@k, with commas between them.  [default: 1 and --n]")
+@click.option("--k", "ks", help="The k of each pass@k beside pass@1, with commas between them.  [default: --n]")
 @click.option("--temperature", type=click.FloatRange(min=0), help="0 is greedy.  [default: 0, and 1 with --n above 1]")
 @click.option(
     "--max-new-tokens", type=click.IntRange(min=1), default=512, show_default=True, help="Completion length limit."
@@ -144,7 +144,7 @@ def _sampling(n_samples: int, *, temperature: float | None, max_new_tokens: int)
 
 def _ks(text: str | None, n_samples: int) -> list[int]:
     if text is None:
-        return sorted({1, n_samples})
+        return [n_samples]
     try:
         ks = sorted({int(part) for part in text.split(",")})
     except ValueError:

@@ -203,7 +203,7 @@ def _table(document: Document, split: str, rows: Sequence[Row]) -> str:
     described = f": {shown(about['description'])}" if about["description"] else ""
     return f"""<h3>{text_html(capital(title))}</h3>
 <p class="caption">{prose_html(size)}{prose_html(described)}</p>
-<div class="scroll"><table class="data cards models">
+<div class="scroll"><table class="data models {"alone" if alone else "cards"}">
 <caption class="unseen">{text_html(title)}</caption>
 <thead><tr><th scope="col"></th>{heads}</tr></thead>
 <tbody>{body}</tbody></table></div>"""

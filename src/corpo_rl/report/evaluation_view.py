@@ -94,14 +94,15 @@ def splits(document: Document) -> list[str]:
 
 
 def main_rows(document: Document, split: str) -> list[Row]:
-    """Rows of a split's table: pass@k, the accuracy of each kind and domain when there are several, and the rest."""
+    """Rows of a split's table: pass@1, also of each kind and domain when there are several, pass@k, and the rest."""
     about = document["splits"][split]
     kinds = [kind for kind in KINDS if about["kinds"][kind]]
-    rows = [Row(f"pass@{k}", f"pass@{k}", "figures") for k in sorted(document["settings"]["k"])]
+    rows = [Row("pass@1", "pass@1", "figures")]
     if len(kinds) > 1:
         rows += [Row(name, LABELS[name], "figures") for name in (f"accuracy_{kind}" for kind in kinds)]
     if len(about["domains"]) > 1:
         rows += [Row(domain, f"- {domain}", "domains") for domain in about["domains"]]
+    rows += [Row(f"pass@{k}", f"pass@{k}", "figures") for k in sorted(document["settings"]["k"]) if k != 1]
     return rows + [Row(name, LABELS[name], "figures") for name in ORDER if name != "ordering" or "mixed" in kinds]
 
 
