@@ -10,7 +10,7 @@ from corpo_rl.sandbox.judge import Judge
 
 needs_bubblewrap = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
 
-SECONDS = round(0.6 + os.getpid() * 1e-8, 8)
+SECONDS = round(1.0 + os.getpid() * 1e-8, 8)
 """A limit that no other process of this machine has: it stands in the command line of every process of our boxes."""
 
 

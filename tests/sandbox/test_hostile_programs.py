@@ -7,6 +7,7 @@ import secrets
 import socket
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ import pytest
 from corpo_rl.records import FunctionTests, Limits, ProgramTests
 from corpo_rl.sandbox.judge import Judge
 from tests.sandbox.attack import TESTS
-from tests.sandbox.conftest import SECONDS, processes, wait_until
+from tests.sandbox.conftest import processes, wait_until
 from tests.sandbox.deeds_files import FILES, NETWORK
 from tests.sandbox.deeds_others import OTHERS, PRIVILEGES, REMAINS, TIMES
 from tests.sandbox.deeds_processes import MEMORY, PROCESSES
@@ -25,6 +26,7 @@ pytestmark = pytest.mark.skipif(
     platform.machine() != "x86_64", reason="the programs call the kernel by the numbers that x86-64 has"
 )
 
+SECONDS = round(0.6 + os.getpid() * 1e-8, 8)
 LIMITS = Limits(seconds=SECONDS, memory_mb=256)
 GRACE = 2.5
 """Seconds that a verdict may take beyond its limit on a machine with other work."""
@@ -154,11 +156,33 @@ def outside():
 def judge(outside):
     with Judge(LIMITS) as judge:
         yield judge
-    assert wait_until(lambda: not processes()), "something is left of a closed judge"
+    assert wait_until(lambda: not processes(str(SECONDS))), "something is left of a closed judge"
+
+
+@pytest.fixture(scope="module")
+def patient_judge():
+    """One that gives ten times the time, for programs that a busy machine kept from doing their deed."""
+    with Judge(replace(LIMITS, seconds=10 * SECONDS)) as judge:
+        yield judge
+
+
+@pytest.fixture
+def verdict_on(judge, patient_judge, outside):
+    """The verdict on a hostile program, after which nothing may have changed for anybody."""
+
+    def verdict(tests, program, statuses, seconds):
+        given = attacked(judge, outside, tests, program, seconds=seconds)
+        if given.status == "timeout" and "timeout" not in statuses:
+            given = patient_judge.judge(tests, program)
+            outside.check()
+        assert given.status in statuses.split("|"), given
+        assert given.passed == 0
+        return given
+
+    return verdict
 
 
 def attacked(judge, outside, tests, program, *, seconds=0.0):
-    """The verdict on a hostile program, after which nothing may have changed for anybody."""
     boxes = list(judge._boxes)
     started = time.monotonic()
     verdict = judge.judge(tests, program)
@@ -166,7 +190,10 @@ def attacked(judge, outside, tests, program, *, seconds=0.0):
     assert took < SECONDS + GRACE + seconds, f"the verdict took {took:.1f} s"
     outside.check()
     assert judge._boxes == boxes, f"a sandbox had to be started again: {verdict}"
-    after = judge.judge(AFTER, HONEST)
+    for _ in range(3):
+        after = judge.judge(AFTER, HONEST)
+        if after.status != "timeout":  # which on a busy machine even this one can be
+            break
     assert after.status == "ok", f"the next candidate sees a difference: {after}"
     return verdict
 
@@ -180,11 +207,9 @@ CASES = [
 
 
 @pytest.mark.parametrize(("attack", "mode"), CASES)
-def test_deed(judge, outside, attack, mode):
+def test_deed(verdict_on, outside, attack, mode):
     program = outside.names() + attack.program(mode)
-    verdict = attacked(judge, outside, TESTS[mode], program, seconds=attack.seconds)
-    assert verdict.status in attack.status.split("|"), verdict
-    assert verdict.passed == 0
+    verdict = verdict_on(TESTS[mode], program, attack.status, attack.seconds)
     assert re.search(attack.says, verdict.detail), verdict
 
 
@@ -207,19 +232,17 @@ PRINTED = ProgramTests(((f"{'line ' * 9}\n", f"{SECRET}\n"), ("", f"{SECRET}\n")
     "forgery",
     [pytest.param(one, id=f"{kind}-{one.name}") for kind, forgeries in FORGERIES.items() for one in forgeries],
 )
-def test_forgery(judge, outside, forgery):
-    verdict = attacked(judge, outside, WANTED, forgery.program(), seconds=forgery.seconds)
-    assert verdict.status in forgery.status.split("|"), verdict
-    assert (verdict.passed, verdict.total) == (0, 3)
+def test_forgery(verdict_on, forgery):
+    verdict = verdict_on(WANTED, forgery.program(), forgery.status, forgery.seconds)
+    assert verdict.total == 3
     assert re.search(forgery.says, verdict.detail), verdict
     assert SECRET not in verdict.detail
 
 
 @pytest.mark.parametrize("forgery", [pytest.param(one, id=one.name) for one in PROGRAMS])
-def test_forging_program(judge, outside, forgery):
-    verdict = attacked(judge, outside, PRINTED, forgery.program(), seconds=2 * SECONDS)
-    assert verdict.status in forgery.status.split("|"), verdict
-    assert (verdict.passed, verdict.total) == (0, 3)
+def test_forging_program(verdict_on, forgery):
+    verdict = verdict_on(PRINTED, forgery.program(), forgery.status, 2 * SECONDS)
+    assert verdict.total == 3
     assert re.search(forgery.says, verdict.detail), verdict
 
 

@@ -22,6 +22,8 @@ _NOT_RAISED = (Exception, StopIteration, StopAsyncIteration, MemoryError)
 test's own."""
 
 
+_SHORTEST_LIMIT = 4096
+"""Bytes that a reply may always have: the description of an exception is no output."""
 _TESTS_SECONDS = 2.0
 """Wall time for a test's own work beyond the candidate's time."""
 
@@ -70,7 +72,8 @@ class Process:
 
     def hear(self):
         """Its next reply; raises what `wire.receive` raises, and `Malformed` for what is no object."""
-        message = wire.receive(self.reply, most=self.output_bytes, deadline=self.deadline)
+        most = max(self.output_bytes, _SHORTEST_LIMIT)
+        message = wire.receive(self.reply, most=most, deadline=self.deadline)
         if not isinstance(message, dict):
             raise wire.Malformed("an object was expected")
         return message
