@@ -515,7 +515,7 @@ def test_published_mbpp_passes_its_own_tests():
     problems = read_problems(MBPP)
     assert len(problems) == 427
     assert sum(problem.prompt == "" for problem in problems) == 11
-    with Judge(Limits()) as judge:
+    with Judge(Limits(seconds=30)) as judge:
         verdicts = {one.problem_id: judge.judge(one.tests, one.reference) for one in problems}
     failed = {problem_id: verdict.detail for problem_id, verdict in verdicts.items() if verdict.status != "ok"}
     # these return re.Match, which does not leave the candidate's process
