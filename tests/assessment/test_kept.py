@@ -144,3 +144,15 @@ def test_folders_are_named_after_their_models_and_kept_apart(tmp_path):
 def test_a_model_named_twice_is_refused(tmp_path):
     with pytest.raises(UsageError, match="expected each model once, found 'a' twice"):
         model_folders(tmp_path, ["a", "b", "a"])
+
+
+def test_folders_belong_to_their_models_from_call_to_call(tmp_path):
+    (first,) = model_folders(tmp_path, ["./runs/a"]).values()
+    kept(first, Counting(), about={"model": "./runs/a"})
+    (second,) = model_folders(tmp_path, ["runs/a"]).values()
+    assert second != first, "it holds the completions of another model"
+    kept(second, Counting(), about={"model": "runs/a"})
+    for path in first.iterdir():
+        path.unlink()
+    first.rmdir()
+    assert model_folders(tmp_path, ["runs/a"]) == {"runs/a": second}, "its completions lie there"

@@ -82,6 +82,20 @@ def test_a_difference_that_is_not_sure_is_no_gain():
     assert "; the interval of the difference holds 0" in words(evaluation_html(document))
 
 
+def test_better_and_worse_are_told_by_what_the_figure_means():
+    page = PAGES["two"].replace("\N{MINUS SIGN}", "-")
+    differences = EVALUATIONS["two"]["splits"]["all"]["models"]["runs/after/model"]["differences"]["figures"]
+    for name, kind in (("pass@1", "good"), ("brier", "good"), ("score_as_a", "told")):
+        apart = differences[name]
+        digits = 2 if name == "score_as_a" else 3
+        assert f'<span class="{kind}">{apart["value"]:+.{digits}f} {apart["verdict"]}</span>' in page
+    items = make_items(12)
+    worse = evaluation_html(
+        document_of({"one": answers_of(items, skill=3), "mute": answers_of(items, skill=0, mute=1)})
+    )
+    assert '<span class="bad">+100\N{NO-BREAK SPACE}% higher</span>' in worse, "parse failures"
+
+
 def test_a_score_picture_stands_where_its_numbers_say():
     scores = [
         {"score": score, "n_right": 0, "n_wrong": 0, "right_share": dict.fromkeys(("value", "low", "high"))}

@@ -69,3 +69,12 @@ def test_undefined_is_said_and_no_zero():
     text = evaluation_text(copy.deepcopy(document))
     (line,) = [line for line in text.split("in domain")[0].splitlines() if line.startswith("AUROC")]
     assert line.split() == ["AUROC", "n/a", "0", "scores", "of", "what", "parsed"]
+
+
+def test_names_of_models_cannot_move_the_cursor():
+    items = make_items(4)
+    answers = answers_of(items, skill=1)
+    text = evaluation_text(document_of({"\x1b[2Jone\n": answers, "\u202eother": answers}))
+    assert text.startswith("[1] ?[2Jone?\n[2] ?other\n")
+    assert "\x1b" not in text
+    assert "\u202e" not in text
