@@ -73,7 +73,7 @@ SEEN = {
     "pid": 1,
     "environment": {"PATH": "/usr/bin", "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUTF8": "1"},
     "limits": [(256 << 20,) * 2, (2,) * 2, (16 << 20,) * 2, (64,) * 2],
-    "nice": 0,
+    "nice": os.getpriority(os.PRIO_PROCESS, 0),
     "mask": [],
     "umask": 0o22,
     "threads": 1,
