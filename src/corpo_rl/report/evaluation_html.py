@@ -1,13 +1,14 @@
 """An evaluation as one HTML file that runs no script and needs no network; it looks like the other reports."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 from corpo_rl.records import Interval
 from corpo_rl.report.audit_page import bar_html, page_html, say_html
-from corpo_rl.report.audit_view import count, share, shown, shown_lines
+from corpo_rl.report.audit_view import count, share, shown
 from corpo_rl.report.charts import N_STYLES, Style
+from corpo_rl.report.evaluation_example import LONGEST_SAMPLE, example_html
 from corpo_rl.report.evaluation_svg import score_picture
 from corpo_rl.report.evaluation_view import (
     LABELS,
@@ -27,8 +28,7 @@ from corpo_rl.report.markup import class_html, mark_html, minus, prose_html, tex
 from corpo_rl.report.view import capital, interval
 
 LONGEST_NAME: Final = 60
-LONGEST_SAMPLE: Final = 4000
-"""Characters of a model's name, and of a text, that are shown."""
+"""Characters of a model's name that are shown."""
 
 OPEN_FIGURES: Final = 6
 """Score pictures that are shown at once; those of further splits wait to be opened."""
@@ -341,38 +341,13 @@ def _examples(document: Document) -> str:
         examples = document["examples"].get(name, [])
         if examples and len(models(document)) > 1:
             parts.append(f"<h3>{_who(document, name)}</h3>")
-        parts += [_example(example) for example in examples]
+        parts += [example_html(example) for example in examples]
     if not parts:
         return ""
     return f"""<h2 id="examples">Examples</h2>
 <p class="caption">The surest right verdicts, the furthest off, and a completion of each kind that did not parse. Texts
 are cut at {count(LONGEST_SAMPLE)} characters; control and direction characters are written as escapes.</p>
 {"".join(parts)}"""
-
-
-def _example(example: Mapping[str, Any]) -> str:
-    labels = {1: "right", 0: "wrong"}
-    said = f"not parsed: {shown(example['failure'])}" if example["score_a"] is None else example["outcome"]
-    scores = (
-        "" if example["score_a"] is None else f"A {example['score_a']}, B {example['score_b']}; "
-    )  # fmt: skip
-    order = ", B shown first" if example["swapped"] else ""
-    cut = ", cut at the length limit" if example["finish_reason"] == "length" else ""
-    about = (
-        f"{scores}A is {labels[example['label_a']]}, B is {labels[example['label_b']]}{order}{cut}; "
-        f"{shown(example['split'])} {shown(example['item_id'])}"
-    )
-    kind = "correct" if example["outcome"] == "correct" else "wrong"
-    return f"""<details class="example"><summary><b class="outcome {kind}">{text_html(said)}</b>
-<span>{prose_html(about)}</span></summary>
-<h4>completion</h4>{_sample(example["completion"])}
-<h4>problem</h4>{_sample(example["problem"])}
-<div class="pair"><div><h4>answer A, {labels[example["label_a"]]}</h4>{_sample(example["answer_a"])}</div>
-<div><h4>answer B, {labels[example["label_b"]]}</h4>{_sample(example["answer_b"])}</div></div></details>"""
-
-
-def _sample(text: str) -> str:
-    return f'<div class="sample" dir="auto">{text_html(shown_lines(text, LONGEST_SAMPLE))}</div>'
 
 
 def _settings(document: Document) -> str:
