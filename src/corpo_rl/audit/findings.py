@@ -14,8 +14,7 @@ from corpo_rl.records import RolloutLog
 
 SWITCH = {
     "trl": "CorpoConfig(advantage_estimator='corpo', min_correct=...) with CorpoTrainer in place of GRPOTrainer",
-    "verl": "no built-in estimator has a floor: replace the advantages after algorithm.adv_estimator=grpo with "
-    "algorithm.norm_adv_by_std_in_grpo=False (A_corpo = A - max(0, min_correct - group mean))",
+    "verl": "algorithm.adv_estimator=corpo +algorithm.corpo_min_correct=..., with corpo-rl in verl's environment",
     "general": "or let shaping count only once a rollout is correct, return None for what cannot be scored, and widen "
     "the gap between the best failing and the least passing reward",
 }
@@ -113,7 +112,7 @@ def _floor(document: Document) -> Iterator[dict[str, Any]]:
             f"min_correct {floor:g} is at or under every one of {n_groups:,} group means, so the floor never binds",
             action={
                 "trl": "raise CorpoConfig(min_correct=...) above the best failing reward",
-                "verl": "raise the floor of your advantage function above the best failing reward",
+                "verl": "raise +algorithm.corpo_min_correct above the best failing reward",
                 "general": "never take a percentile of the rewards for a threshold: a point mass at 0 makes it 0",
             },
             reference=PAPER,
