@@ -15,6 +15,7 @@ COMMANDS = {
     "evaluate": "Measure what verifiers do on pairs, and how far to trust their scores.",
     "doctor": "Say whether CoRPO is on, here and in a run.",
     "pairs": "Build verifier pairs from problems and labelled answers.",
+    "predict": "Compute what each estimator will do to failures.",
     "rank": "Order answers to a problem by a verifier's pairwise scores.",
     "selftest": "Check the audit on made-up runs whose faults are known.",
     "warmstart": "Rebuild the embedded base policy from a seed.",
