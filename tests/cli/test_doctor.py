@@ -211,10 +211,12 @@ def test_the_plug_in():
         "policy": "auto",
     }
     assert read_plugin(right, in_ray=True) == []
+    # loaded by VERL_USE_EXTERNAL_MODULES instead
+    assert read_plugin(right | {"policy": "none", "entry_point": None}, in_ray=True) == []
     for change, message in (
         ({"error": "ImportError: no x (verl.py:3)"}, "which verl itself does not say: ImportError: no x (verl.py:3)"),
-        ({"entry_point": None}, "no entry point"),
-        ({"policy": "none"}, "keeps corpo-rl from being loaded"),
+        ({"names": [], "entry_point": None}, "no entry point"),
+        ({"names": [], "policy": "none"}, "keeps corpo-rl from being loaded"),
         ({"names": []}, "does not hold corpo"),
         ({"ray": []}, "a Ray worker does not know corpo"),
     ):

@@ -28,10 +28,11 @@ policy = os.environ.get("VERL_USE_EXTERNAL_PLUGINS", "auto")
 found["policy"] = policy
 try:
     import verl
-    for point in points:
-        point.load()
     from verl.trainer.ppo.core_algos import ADV_ESTIMATOR_REGISTRY
     found["names"] = sorted(name for name, one in ADV_ESTIMATOR_REGISTRY.items() if "corpo_rl" in one.__module__)
+    if not found["names"] and policy == "auto":
+        for point in points:
+            point.load()
 except BaseException as error:
     frame = traceback.extract_tb(error.__traceback__)[-1]
     found["error"] = f"{type(error).__name__}: {error} ({Path(frame.filename).name}:{frame.lineno})"
@@ -113,6 +114,7 @@ def check_plugin(*, in_ray: bool, python: str = sys.executable) -> list[Finding]
 
 def read_plugin(answer: dict[str, Any], *, in_ray: bool) -> list[Finding]:
     """What the answer of that process means."""
+    known = "corpo" in answer["names"]
     if answer["error"]:
         return [
             Finding(
@@ -122,7 +124,7 @@ def read_plugin(answer: dict[str, Any], *, in_ray: bool) -> list[Finding]:
                 'python -c "import corpo_rl.training.verl"',
             )
         ]
-    if answer["entry_point"] is None:
+    if not known and answer["entry_point"] is None:
         return [
             Finding(
                 ERROR,
@@ -131,7 +133,7 @@ def read_plugin(answer: dict[str, Any], *, in_ray: bool) -> list[Finding]:
                 "pip install -U corpo-rl",
             )
         ]
-    if answer["policy"] != "auto" and "corpo" not in answer["policy"].split(","):
+    if not known and answer["policy"] != "auto" and "corpo" not in answer["policy"].split(","):
         return [
             Finding(
                 ERROR,
@@ -140,7 +142,7 @@ def read_plugin(answer: dict[str, Any], *, in_ray: bool) -> list[Finding]:
                 "VERL_USE_EXTERNAL_PLUGINS=corpo",
             )
         ]
-    if "corpo" not in answer["names"]:
+    if not known:
         return [Finding(ERROR, "verl", "the plug-in was loaded, but verl's registry does not hold corpo")]
     if in_ray and "corpo" not in (answer["ray"] or []):
         return [Finding(ERROR, "verl", "a Ray worker does not know corpo", "install corpo-rl on every node")]
