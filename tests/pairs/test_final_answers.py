@@ -238,3 +238,17 @@ def test_published_solutions_are_right(judge):
     lines = (GSM8K / "test.jsonl").read_text(encoding="utf-8").splitlines()
     answers = [json.loads(line)["answer"] for line in lines]
     assert {status(judge, marked_answer(answer), answer) for answer in answers} == {"ok"}
+
+
+def test_the_memory_of_the_process_that_asks_is_not_taken_for_the_judges_own():
+    code = """
+import resource
+held = bytearray(700 << 20)
+from corpo_rl.pairs.final_answers import FinalAnswerJudge
+from corpo_rl.records import FinalAnswer
+assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss > 600 << 10
+with FinalAnswerJudge(memory_mb=1024) as judge:
+    print(judge.judge(FinalAnswer("4"), "The answer is 5").status)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
+    assert done.stdout == "wrong\n"

@@ -162,8 +162,10 @@ class FinalAnswerJudge:
         pipe = self._process.stdout.fileno()
         deadline = time.monotonic() + seconds
         line = b""
+        waiting = select.poll()  # select itself knows no descriptor above 1023
+        waiting.register(pipe, select.POLLIN)
         while not line.endswith(b"\n"):
-            if not select.select([pipe], [], [], max(0.0, deadline - time.monotonic()))[0]:
+            if not waiting.poll(max(0.0, deadline - time.monotonic()) * 1000):
                 raise TimeoutError
             part = os.read(pipe, _MOST_REPLY)
             if not part or len(line) > _MOST_REPLY:
