@@ -21,11 +21,12 @@ def chat(text, reason="stop"):
 class FakeServer:
     """`script(body, n)` gets the n-th request (from 0) and returns (status, headers, body); None means: never answer.
 
-    A body that is a str or bytes goes out as it is, anything else as JSON.
+    A body that is a str or bytes goes out as it is, anything else as JSON. `listing` is (status, body) of the list of
+    models, where it is not to be a good one.
     """
 
-    def __init__(self, script, models=("fake",), key=None):
-        self.script, self.models, self.key = script, models, key
+    def __init__(self, script, models=("fake",), key=None, listing=None):
+        self.script, self.models, self.key, self.listing = script, models, key, listing
         self.bodies = []
         self.running = self.most_at_once = 0
         self._lock = threading.Lock()
@@ -50,7 +51,12 @@ class FakeServer:
                 pass
 
             def do_GET(self):
-                self._send(200, {}, {"object": "list", "data": [{"id": name} for name in server.models]})
+                if server.key and self.headers.get("Authorization") != f"Bearer {server.key}":
+                    self._send(401, {}, {"error": {"message": "bad key"}})
+                elif server.listing:
+                    self._send(server.listing[0], {}, server.listing[1])
+                else:
+                    self._send(200, {}, {"object": "list", "data": [{"id": name} for name in server.models]})
 
             def do_POST(self):
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))

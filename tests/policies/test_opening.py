@@ -1,22 +1,16 @@
 import json
+import shutil
+import sys
 
 import pytest
 
-from corpo_rl.errors import DataError
+from corpo_rl.errors import CorpoError, DataError, UsageError
 from corpo_rl.policies.local import load_policy
 from corpo_rl.policies.opening import open_policy
-from corpo_rl.records import SampleRequest, SamplingSettings
 from tests.policies.fake_server import echo, fake_server
 
 # peft still asks for an attribute that transformers has renamed
 pytestmark = pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing. is deprecated:FutureWarning")
-
-PROMPTS = ("3+4=", "10-2=", "1+1=", "9+9=", "12+30=")
-REQUESTS = [SampleRequest(key=str(number), prompt=prompt, seed=number) for number, prompt in enumerate(PROMPTS)]
-
-
-def by_key(samples):
-    return {sample.key: (sample.text, sample.finish_reason) for sample in samples}
 
 
 def test_an_endpoint_is_told_by_its_url():
@@ -29,47 +23,9 @@ def test_an_endpoint_is_told_by_its_url():
             7.0,
             1,
         )
+        assert open_policy(server.url, most_tokens=9).most_tokens == 9
         assert open_policy(server.url).model == "only"
         assert open_policy(server.url).name == f"{server.url}#only"
-
-
-def test_greedy_completions_do_not_depend_on_batches():
-    settings = SamplingSettings(max_new_tokens=12, temperature=0.0)
-    all_at_once = by_key(open_policy("mini").stream(REQUESTS, settings))
-    one_by_one = by_key(open_policy("mini", batch_size=1).stream(REQUESTS, settings))
-    assert all_at_once == one_by_one
-    assert set(all_at_once) == {request.key for request in REQUESTS}
-
-
-def test_greedy_is_the_likeliest_token_each_time():
-    import torch
-
-    policy = load_policy("mini")
-    ids = policy.tokenizer(
-        policy.render(PROMPTS[0]), return_tensors="pt", add_special_tokens=policy.tokenizer.chat_template is None
-    ).input_ids
-    start = ids.shape[1]
-    with torch.no_grad():
-        for _ in range(6):
-            ids = torch.cat([ids, policy.model(ids).logits[:, -1:].argmax(-1)], dim=1)
-    expected = policy.tokenizer.decode(ids[0, start:], skip_special_tokens=True)
-    [sample] = policy.stream(REQUESTS[:1], SamplingSettings(max_new_tokens=6, temperature=0.0))
-    assert expected.startswith(sample.text)
-    assert sample.text
-
-
-def test_the_same_requests_give_the_same_draws_and_other_seeds_others():
-    settings = SamplingSettings(max_new_tokens=12, temperature=1.0)
-    policy = open_policy("mini")
-    first = by_key(policy.stream(REQUESTS, settings))
-    assert by_key(policy.stream(list(reversed(REQUESTS)), settings)) == first
-    others = [SampleRequest(one.key, one.prompt, one.seed + 100) for one in REQUESTS * 1]
-    assert by_key(policy.stream(others, settings)) != first
-
-
-def test_a_completion_that_is_cut_says_so():
-    [sample] = open_policy("mini").stream(REQUESTS[:1], SamplingSettings(max_new_tokens=1, temperature=0.0))
-    assert sample.finish_reason == "length"
 
 
 @pytest.fixture(scope="module")
@@ -105,3 +61,50 @@ def test_an_adapter_without_its_base_is_one_line(tmp_path):
     (tmp_path / "adapter_config.json").write_text("{}")
     with pytest.raises(DataError, match="expected a field base_model_name_or_path"):
         open_policy(str(tmp_path))
+    (tmp_path / "adapter_config.json").write_text('{"base_model_name_or_path": null}')
+    with pytest.raises(DataError, match="base_model_name_or_path: expected text, found None"):
+        open_policy(str(tmp_path))
+    base = tmp_path / "gone" / "base"
+    base.mkdir(parents=True)
+    (tmp_path / "adapter_config.json").write_text(json.dumps({"base_model_name_or_path": str(base)}))
+    with pytest.raises(DataError, match=r"adapter_config\.json: its base model cannot be loaded: .*found no config"):
+        open_policy(str(tmp_path))
+
+
+def test_an_adapter_that_does_not_fit_its_base_is_one_line(adapter, tmp_path):
+    folder, _ = adapter
+    (tmp_path / "adapter_config.json").write_text((folder / "adapter_config.json").read_text())
+    (tmp_path / "adapter_model.safetensors").write_bytes(b"broken")
+    with pytest.raises(DataError, match="expected a PEFT adapter for") as caught:
+        open_policy(str(tmp_path))
+    assert "\n" not in str(caught.value)
+
+
+def test_the_tokenizer_beside_an_adapter_is_its_own(adapter, tmp_path):
+    folder, _ = adapter
+    copy = tmp_path / "adapter"
+    shutil.copytree(folder, copy)
+    tokenizer = load_policy("mini").tokenizer
+    tokenizer.chat_template = "{% for m in messages %}+{{ m.content }}-{% endfor %}"
+    tokenizer.save_pretrained(copy)
+    assert open_policy(str(copy)).render("1") == "+1-"
+    assert open_policy(str(folder)).render("1") == "1"
+
+
+def test_settings_of_a_local_policy_are_its_own():
+    policy = open_policy("mini", batch_size=3, most_tokens=50)
+    assert (policy.name, policy.batch_size, policy.most_tokens) == ("mini", 3, 50)
+
+
+@pytest.mark.parametrize(
+    ("spec", "module", "extra"), [("mini", "corpo_rl.policies.local", "train"), ("adapter", "peft", "train")]
+)
+def test_missing_libraries_print_their_install_line(monkeypatch, adapter, spec, module, extra):
+    monkeypatch.setitem(sys.modules, module, None)  # what `import` finds when it is not there
+    with pytest.raises(CorpoError, match=rf"run: pip install 'corpo-rl\[{extra}\]'"):
+        open_policy(str(adapter[0]) if spec == "adapter" else spec)
+
+
+def test_a_refused_key_is_told_when_the_model_is_looked_up():
+    with fake_server(echo, key="right") as server, pytest.raises(UsageError, match="set OPENAI_API_KEY"):
+        open_policy(server.url)

@@ -1,17 +1,25 @@
 """A policy held in memory: a transformers model with its tokenizer, and how completions are sampled from it."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
+from transformers import (
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    GenerationConfig,
+    LogitsProcessor,
+    LogitsProcessorList,
+    TemperatureLogitsWarper,
+    TopPLogitsWarper,
+)
 from transformers.utils import logging as transformers_logging
 
 from corpo_rl.errors import DataError, UsageError
+from corpo_rl.policies.endpoint import check_at_least, check_budget
 from corpo_rl.policies.mini import MINI_FOLDER
 from corpo_rl.records import Sample, SampleRequest, SamplingSettings
 
@@ -33,6 +41,9 @@ class LocalPolicy:
     """What reports call it: the spec it was loaded by."""
     batch_size: int = 16
     """Completions that `stream` generates at once."""
+    most_tokens: int | None = None
+    """Budget of `stream`: new tokens of all its completions, the one that ends each included. None is begun that could
+    exceed it."""
 
     def render(self, prompt: str) -> str:
         """The text that the model reads: `prompt` as a user's message in the chat template, if there is one."""
@@ -78,12 +89,12 @@ class LocalPolicy:
                 raise UsageError(f"{name}: expected at least 1, got {value}")
         if not temperature > 0:
             raise UsageError(f"temperature: expected a number above 0, got {temperature}")
-        settings = self._generation(SamplingSettings(max_new_tokens=max_new_tokens, temperature=temperature))
+        settings = self._generation(max_new_tokens, do_sample=True, temperature=temperature, top_k=0, top_p=1.0)
         rendered = [self.render(prompt) for prompt in prompts for _ in range(n)]
         completions: list[str] = []
         with _isolated(self.model, seed):
             for start in range(0, len(rendered), batch_size):
-                completions += [text for text, _ in self._generate(rendered[start : start + batch_size], settings)]
+                completions += [text for text, _, _ in self._generate(rendered[start : start + batch_size], settings)]
                 if on_batch:
                     on_batch(len(completions))
         return [completions[start : start + n] for start in range(0, len(completions), n)]
@@ -91,41 +102,58 @@ class LocalPolicy:
     def stream(self, requests: Sequence[SampleRequest], settings: SamplingSettings) -> Iterator[Sample]:
         """Completions as they are done, a batch at a time, prompts of like length together.
 
-        Greedy decoding depends on nothing but the prompt (up to the rounding that a batch's padding brings). Draws are
-        decided by the seeds of the batch's requests: the same requests give the same completions, others in the batch
-        other, equally good, ones.
+        A completion depends on its own prompt, seed and settings alone (up to the rounding that a batch's padding
+        brings), not on what else is asked: a job that was interrupted goes on to the same completions. With
+        `most_tokens` the stream ends early when they are used up.
 
         Raises:
-            UsageError: `max_new_tokens` is under 1, or `temperature` under 0.
+            UsageError: `max_new_tokens` or `batch_size` is under 1, `temperature` under 0, or `top_p` not in (0, 1]; or
+                `most_tokens` is less than `max_new_tokens`.
         """
-        if settings.max_new_tokens < 1:
-            raise UsageError(f"max_new_tokens: expected at least 1, got {settings.max_new_tokens}")
-        if not settings.temperature >= 0:
-            raise UsageError(f"temperature: expected 0 or more, got {settings.temperature}")
-        generation = self._generation(settings)
+        check_at_least(
+            max_new_tokens=(settings.max_new_tokens, 1),
+            batch_size=(self.batch_size, 1),
+            most_tokens=(self.most_tokens, 1),
+        )
+        if not 0 <= settings.temperature < float("inf"):
+            raise UsageError(f"temperature: expected 0 or more, found {settings.temperature}")
+        if not 0 < settings.top_p <= 1:
+            raise UsageError(f"top_p: expected above 0, to 1, found {settings.top_p}")
+        check_budget(self.most_tokens, settings)
+        generation = self._generation(settings.max_new_tokens, do_sample=False)
         rendered = {request.key: self.render(request.prompt) for request in requests}
-        ordered = sorted(requests, key=lambda request: (len(rendered[request.key]), request.key))
-        for start in range(0, len(ordered), self.batch_size):
-            batch = ordered[start : start + self.batch_size]
-            seed = int(np.random.SeedSequence([request.seed for request in batch]).generate_state(1)[0])
-            with _isolated(self.model, seed):
-                done = self._generate([rendered[request.key] for request in batch], generation)
-            for request, (text, ended) in zip(batch, done, strict=True):
+        waiting = sorted(requests, key=lambda request: (len(rendered[request.key]), request.key))
+        used = 0
+        while waiting:
+            affordable = self.batch_size
+            if self.most_tokens is not None:
+                affordable = min(affordable, (self.most_tokens - used) // settings.max_new_tokens)
+            batch, waiting = waiting[:affordable], waiting[affordable:]
+            if not batch:
+                return
+            with _isolated(self.model, seed=0):
+                done = self._generate(
+                    [rendered[request.key] for request in batch],
+                    generation,
+                    _drawing(settings, [request.seed for request in batch], device=self.model.device),
+                )
+            used += sum(length for _, _, length in done)
+            for request, (text, ended, _) in zip(batch, done, strict=True):
                 yield Sample(request.key, text, "stop" if ended else "length")
 
-    def _generation(self, settings: SamplingSettings) -> GenerationConfig:
-        drawing = {"temperature": settings.temperature, "top_k": 0, "top_p": settings.top_p}
+    def _generation(self, max_new_tokens: int, **how: Any) -> GenerationConfig:
         return GenerationConfig(
-            do_sample=settings.temperature > 0,
-            **(drawing if settings.temperature > 0 else {}),
-            max_new_tokens=settings.max_new_tokens,
+            **how,
+            max_new_tokens=max_new_tokens,
             pad_token_id=self.tokenizer.pad_token_id,
             bos_token_id=self.tokenizer.bos_token_id,
             eos_token_id=_end_tokens(self.model, self.tokenizer),
         )
 
-    def _generate(self, texts: list[str], settings: GenerationConfig) -> list[tuple[str, bool]]:
-        """Completions, and whether each came to its own end."""
+    def _generate(
+        self, texts: list[str], settings: GenerationConfig, processors: Iterable[LogitsProcessor] = ()
+    ) -> list[tuple[str, bool, int]]:
+        """Completions, whether each came to its own end, and its new tokens."""
         # a rendered text holds the template's special tokens already; the tokenizer adds none to a plain one twice
         encoded = self.tokenizer(
             texts,
@@ -135,11 +163,43 @@ class LocalPolicy:
             add_special_tokens=self.tokenizer.chat_template is None,
             return_token_type_ids=False,
         ).to(self.model.device)
-        output = self.model.generate(**encoded, generation_config=settings)
+        output = self.model.generate(
+            **encoded, generation_config=settings, logits_processor=LogitsProcessorList(processors)
+        )
         new_tokens = output[:, encoded.input_ids.shape[1] :]
-        ended = torch.isin(new_tokens, torch.tensor(settings.eos_token_id, device=new_tokens.device)).any(dim=1)
+        is_end = torch.isin(new_tokens, torch.tensor(settings.eos_token_id, device=new_tokens.device))
+        ended = is_end.any(dim=1)
+        lengths = torch.where(ended, is_end.int().argmax(dim=1) + 1, new_tokens.shape[1])
         completions = self.tokenizer.batch_decode(new_tokens, skip_special_tokens=True)
-        return [(str(text), bool(end)) for text, end in zip(completions, ended, strict=True)]
+        return list(zip(map(str, completions), ended.tolist(), lengths.tolist(), strict=True))
+
+
+class _Noise(LogitsProcessor):  # type: ignore[misc]  # transformers is untyped
+    """Gumbel noise from a generator of each row, so that the likeliest token is a draw that no other row has part in.
+
+    For logits l and independent E_v ~ Exp(1): argmax_v(l_v - log E_v) is v with probability softmax(l)_v.
+    """
+
+    def __init__(self, seeds: Sequence[int], device: torch.device) -> None:
+        self._generators = [torch.Generator(device=device).manual_seed(seed) for seed in seeds]
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        noise = torch.empty_like(scores)
+        for row, generator in zip(noise, self._generators, strict=True):
+            row.exponential_(generator=generator)
+        return scores - noise.log()
+
+
+def _drawing(settings: SamplingSettings, seeds: Sequence[int], *, device: torch.device) -> list[LogitsProcessor]:
+    """What turns the choice of the likeliest token into a draw; nothing at temperature 0."""
+    if settings.temperature == 0:
+        return []
+    shaping: list[LogitsProcessor] = []
+    if settings.temperature != 1:
+        shaping.append(TemperatureLogitsWarper(settings.temperature))
+    if settings.top_p < 1:
+        shaping.append(TopPLogitsWarper(settings.top_p))
+    return [*shaping, _Noise(seeds, device)]
 
 
 def load_policy(spec: str) -> LocalPolicy:
@@ -162,16 +222,22 @@ def load_policy(spec: str) -> LocalPolicy:
         raise DataError(f"{source}: expected a folder with a model, found no config.json; save_pretrained() writes one")
     try:
         with no_progress_bars():
-            tokenizer = AutoTokenizer.from_pretrained(source, padding_side="left")
+            tokenizer = load_tokenizer(source)
             model = AutoModelForCausalLM.from_pretrained(source, dtype=torch.float32)
     except (OSError, ValueError) as error:
         # transformers answers a missing file, an unknown architecture and an unreachable hub with these two
         reason = str(error).strip().splitlines()[0]
         what = "a folder with a model and its tokenizer" if is_folder else "a model folder, or an id on a reachable hub"
         raise DataError(f"{spec}: expected {what}: {reason}") from error
+    return LocalPolicy(model=model, tokenizer=tokenizer, name=spec)
+
+
+def load_tokenizer(source: str) -> Any:
+    """The tokenizer of a folder or hub id, padding on the left, with its end token where it has none to pad with."""
+    tokenizer = AutoTokenizer.from_pretrained(source, padding_side="left")
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
-    return LocalPolicy(model=model, tokenizer=tokenizer, name=spec)
+    return tokenizer
 
 
 @contextmanager
@@ -195,8 +261,14 @@ def _end_tokens(model: Any, tokenizer: Any) -> list[int]:
 
 @contextmanager
 def _isolated(model: Any, seed: int) -> Iterator[None]:
-    """Evaluation mode, no gradients and random state of its own, all put back afterwards."""
+    """Evaluation mode, no gradients, random state and generation settings of its own, all put back afterwards.
+
+    The model's own generation settings would fill in for what a call leaves open: a repetition penalty, min_p, beams.
+    """
     was_training = model.training
+    owner = model.get_base_model() if hasattr(model, "get_base_model") else model  # a PEFT model hands on its base's
+    own_settings = owner.generation_config
+    owner.generation_config = GenerationConfig()
     devices = [model.device] if model.device.type == "cuda" else []
     model.eval()
     try:
@@ -204,4 +276,5 @@ def _isolated(model: Any, seed: int) -> Iterator[None]:
             torch.manual_seed(seed)
             yield
     finally:
+        owner.generation_config = own_settings
         model.train(was_training)
