@@ -36,7 +36,8 @@ def test_answers_of_an_endpoint(problems, tmp_path):
     with fake_server(lambda body, number: (200, {}, chat("\\boxed{4}", "length"))) as server:
         result = invoke(f"{server.url}#fake", problems, "--n", 2, "--out", out)
     assert result.exit_code == 0, result.output
-    assert "12 of 12 answers: 12 cut by --max-new-tokens, 0 empty." in result.stdout
+    assert "12 of 12 answers: 12 cut by --max-new-tokens, 0 empty, 6 that repeat another; 0 s." in result.stdout
+    assert "Half of them or more repeat another answer" in result.stdout
     assert {row["source"] for row in rows(out)} == {"fake"}
 
 
@@ -51,6 +52,25 @@ def test_a_budget_is_kept_and_said(problems, tmp_path):
     assert len(server.bodies) == 12
 
 
+def test_a_budget_of_tokens_is_kept_and_said(problems, tmp_path):
+    out = tmp_path / "c.jsonl"
+
+    def script(body, number):
+        return 200, {}, chat(f"answer {number}") | {"usage": {"completion_tokens": 10}}
+
+    with fake_server(script) as server:
+        command = (f"{server.url}#fake", problems, "--n", 2, "--out", out, "--max-new-tokens", 10, "--max-tokens", 45)
+        assert "4 of 12 answers: " in (first := invoke(*command)).stdout
+        assert "The budget is used up; the same command goes on." in first.stdout
+        assert "8 of 12 answers, 4 of them before" in invoke(*command).stdout
+        assert "12 of 12 answers, 8 of them before" in (last := invoke(*command)).stdout
+    assert "The budget is used up" not in last.stdout
+    assert "repeat another answer" not in last.stdout
+    refused = invoke(*command[:-1], 9)
+    assert refused.exit_code != 0
+    assert "a budget of 9 tokens: one answer may take 10" in str(refused.exception)
+
+
 def test_an_endpoint_that_fails_is_one_line_and_nothing_is_lost(problems, tmp_path):
     out = tmp_path / "c.jsonl"
 
@@ -60,6 +80,7 @@ def test_an_endpoint_that_fails_is_one_line_and_nothing_is_lost(problems, tmp_pa
     with fake_server(script) as server:
         result = invoke(f"{server.url}#fake", problems, "--n", 1, "--out", out, "--retries", 0)
     assert str(result.exception).startswith(f"{server.url}: 1 of 6 requests failed")
+    assert f"5 of 6 answers are in {out}; the same command goes on." in result.stderr
     assert len(rows(out)) == 5
 
 
@@ -80,6 +101,46 @@ def test_killed_in_the_middle_the_same_command_finishes(problems, tmp_path):
     assert result.returncode == 0, result.stderr
     assert f"48 of 48 answers, {n_before} of them before" in result.stdout
     assert len({(row["problem_id"], row["candidate_id"]) for row in rows(out)}) == len(rows(out)) == 48
+
+
+def test_ctrl_c_is_one_line_and_the_same_command_finishes(problems, tmp_path):
+    out = tmp_path / "c.jsonl"
+    with fake_server(lambda body, number: echo(body, number) if number < 5 else None) as server:
+        command = [sys.executable, "-m", "corpo_rl", "pairs", "sample", f"{server.url}#fake", str(problems)]
+        command += ["--n", "8", "--out", str(out)]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        try:
+            deadline = time.monotonic() + 60
+            while time.monotonic() < deadline and not (out.exists() and out.read_bytes().count(b"\n") == 5):
+                time.sleep(0.05)
+            os.kill(process.pid, signal.SIGINT)
+            _, error = process.communicate(timeout=20)
+        finally:
+            process.kill()
+    assert process.returncode == 130
+    assert error.splitlines()[-3:] == [f"5 of 48 answers are in {out}; the same command goes on.", "", "interrupted"]
+    assert len(rows(out)) == 5
+
+
+def test_a_local_job_that_was_stopped_gives_what_it_would_have_given(problems, tmp_path):
+    whole, parts = tmp_path / "whole.jsonl", tmp_path / "parts.jsonl"
+    command = ("mini", problems, "--n", 3, "--max-new-tokens", 6, "--temperature", 1)
+    invoke(*command, "--out", whole)
+    for options in (("--max-requests", 4), ("--max-tokens", 24), ()):
+        assert invoke(*command, "--out", parts, *options).exit_code == 0
+    assert len(rows(whole)) == 18
+    assert sorted(map(str, rows(parts))) == sorted(map(str, rows(whole)))
+
+
+def test_several_greedy_answers_are_refused(problems, tmp_path):
+    result = invoke("mini", problems, "--n", 2, "--temperature", 0, "--out", tmp_path / "c.jsonl")
+    assert "n 2 at temperature 0: all answers would be the same" in str(result.exception)
+
+
+def test_without_a_progress_bar_the_install_line_is_told(problems, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "tqdm", None)
+    result = invoke("mini", problems, "--out", tmp_path / "c.jsonl")
+    assert "run: pip install 'corpo-rl[endpoint]'" in str(result.exception)
 
 
 def test_a_local_policy(problems, tmp_path):

@@ -5,7 +5,7 @@ import pytest
 from corpo_rl.errors import DataError, UsageError
 from corpo_rl.pairs.candidates import read_candidates
 from corpo_rl.pairs.cut import answer_text, program_of
-from corpo_rl.pairs.sampling import request_seed, request_text, sample_candidates
+from corpo_rl.pairs.sampling import SampledSet, request_seed, request_text, sample_candidates
 from corpo_rl.records import CallTests, FinalAnswer, FunctionTests, Problem, ProgramTests, Sample, SamplingSettings
 
 SETTINGS = SamplingSettings(max_new_tokens=64, temperature=0.8)
@@ -51,7 +51,7 @@ EVERY = sorted((problem.problem_id, str(number)) for problem in PROBLEMS for num
 def test_every_problem_gets_n_answers_that_the_reader_takes(tmp_path):
     out = tmp_path / "c.jsonl"
     sampled = run(Policy(), out)
-    assert (sampled.n_wanted, sampled.n_done, sampled.n_resumed, sampled.n_empty, sampled.n_cut) == (12, 12, 0, 0, 0)
+    assert sampled == SampledSet(n_wanted=12, n_done=12, n_resumed=0, n_empty=0, n_cut=0, n_repeated=0)
     assert keys(out) == EVERY
     read = read_candidates([out], problems=PROBLEMS).candidates
     assert {(one.problem_id, one.candidate_id, one.source, one.continues_prompt) for one in read} == {
@@ -130,6 +130,83 @@ def test_files_of_others_are_left_alone(tmp_path):
         run(Policy(), out)
     with pytest.raises(UsageError, match="n: expected at least 1, found 0"):
         run(Policy(), out, n=0)
+    with pytest.raises(UsageError, match="n 3 at temperature 0: all answers would be the same"):
+        run(Policy(), out, settings=SamplingSettings(max_new_tokens=64, temperature=0.0))
+
+
+@pytest.mark.parametrize("row", ["[]", "5", "{", '{"problem_id": "sum", "candidate_id": "0", "text": 5}', ""])
+def test_a_broken_row_is_named_with_its_line(tmp_path, row):
+    out = tmp_path / "c.jsonl"
+    run(Policy(), out)
+    with out.open("a") as file:
+        file.write(row + "\n")
+    before = out.read_bytes()
+    with pytest.raises(DataError, match=r"c\.jsonl:13: expected a sampled answer"):
+        run(Policy(), out, n=4)
+    assert out.read_bytes() == before
+
+
+@pytest.mark.parametrize("settings", ["", "[]", '{"source"'])
+def test_broken_settings_are_named(tmp_path, settings):
+    out = tmp_path / "c.jsonl"
+    run(Policy(), out)
+    (tmp_path / "c.jsonl.settings.json").write_text(settings)
+    with pytest.raises(DataError, match=r"c\.jsonl\.settings\.json: .*begin anew with --force"):
+        run(Policy(), out)
+    assert run(Policy(), out, force=True).n_done == 12
+    assert keys(out) == EVERY
+
+
+def test_two_processes_do_not_write_one_file(tmp_path):
+    out = tmp_path / "c.jsonl"
+
+    class Greedy(Policy):
+        def stream(self, requests, settings):
+            with pytest.raises(UsageError, match="another process is sampling into it"):
+                run(Policy(), out)
+            yield from super().stream(requests, settings)
+
+    assert run(Greedy(), out).n_done == 12
+    assert keys(out) == EVERY
+    assert run(Policy(), out).n_resumed == 12
+
+
+def test_a_policy_with_a_budget_of_its_own_ends_early_and_goes_on(tmp_path):
+    out = tmp_path / "c.jsonl"
+
+    class Short(Policy):
+        def stream(self, requests, settings):
+            yield from list(super().stream(requests, settings))[:5]
+
+    assert [run(Short(), out).n_done for _ in range(3)] == [5, 10, 12]
+    assert keys(out) == EVERY
+
+
+def test_a_place_that_cannot_be_written_is_named_and_new_folders_are_made(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(DataError, match=r"file/c\.jsonl: could not be written"):
+        run(Policy(), tmp_path / "file" / "c.jsonl")
+    assert run(Policy(), tmp_path / "new" / "c.jsonl").n_done == 12
+
+
+def test_progress_begins_with_what_earlier_calls_did(tmp_path):
+    out, seen = tmp_path / "c.jsonl", []
+    run(Policy(), out, most=10)
+    run(Policy(), out, on_sample=lambda done, total: seen.append((done, total)))
+    assert seen == [(10, 12), (11, 12), (12, 12)]
+
+
+def test_answers_that_repeat_another_of_their_problem_are_counted(tmp_path):
+    class Same:
+        def stream(self, requests, settings):
+            for request in requests:
+                problem, number = request.key.rsplit("/", 1)
+                # two of three alike; the same text for another problem is no repeat; empty ones are counted as empty
+                text = "" if problem == "half" else "x" if number != "2" else "y"
+                yield Sample(request.key, text, "stop")
+
+    sampled = run(Same(), tmp_path / "c.jsonl")
+    assert (sampled.n_repeated, sampled.n_empty) == (3, 3)
 
 
 def test_cut_and_empty_answers_are_counted_over_all_calls(tmp_path):
@@ -142,6 +219,11 @@ def test_cut_and_empty_answers_are_counted_over_all_calls(tmp_path):
     run(Poor(), out, most=6)
     sampled = run(Poor(), out)
     assert (sampled.n_empty, sampled.n_cut) == (6, 4)
+    # of fewer answers only those count
+    assert run(Poor(), out, n=1).n_done == 4
+    assert run(Poor(), out, n=1).n_empty == sum(
+        not row["text"].strip() for row in rows(out) if row["candidate_id"] == "0"
+    )
 
 
 def test_every_kind_of_problem_is_asked_for_its_form_of_answer():

@@ -1,13 +1,14 @@
 """Candidates sampled by us: n answers a problem, written as they come, so that a killed job goes on."""
 
+import fcntl
 import hashlib
 import json
 import os
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, NamedTuple
 
 from corpo_rl.errors import DataError, UsageError
 from corpo_rl.pairs.files import Appended, written_whole
@@ -37,6 +38,8 @@ class SampledSet:
     n_empty: int
     n_cut: int
     """Ended by `max_new_tokens` instead of by the policy."""
+    n_repeated: int
+    """The same text as another answer to their problem, the first of each not counted."""
 
 
 def request_text(problem: Problem) -> str:
@@ -80,8 +83,9 @@ def sample_candidates(
     """Sample n answers to each problem into a candidates file, JSON Lines.
 
     Each row holds the fields of `Candidate`, `finish_reason` and `seed`. Rows are appended as they come; after a kill,
-    or when `most` has been reached, the same call goes on, and every answer is there once. `OUT.settings.json` beside
-    it says how they were sampled; under other settings a call refuses.
+    or when `most` or the stream's own budget has been reached, the same call goes on, and every answer is there once.
+    One process at a time has the file: the lock dies with its process. `OUT.settings.json` beside it says how they were
+    sampled; under other settings a call refuses.
 
     Args:
         problems: The problems.
@@ -94,52 +98,64 @@ def sample_candidates(
         inputs: What else decides the answers, e.g. the hash of the problems file; plain JSON values.
         most: Most answers to sample in this call; None for all.
         force: Begin anew, whatever `out` holds.
-        on_sample: Called with the number of answers done so far and of all.
+        on_sample: Called with the number of answers done so far and of all, first with those of earlier calls.
 
     Raises:
-        UsageError: `n` or `most` is under 1, or `out` was begun under other settings.
+        UsageError: `n` or `most` is under 1, several answers are asked for at temperature 0, or `out` was begun under
+            other settings or is in use by another process.
         DataError: `out` holds what this job has not written, or cannot be written; or the policy failed, after all
             that it gave has been written.
     """
     for name, value in (("n", n), ("most", most)):
         if value is not None and value < 1:
             raise UsageError(f"{name}: expected at least 1, found {value}")
+    if n > 1 and settings.temperature == 0:
+        raise UsageError(f"n {n} at temperature 0: all answers would be the same; take a temperature above 0, or n 1")
     wanted = {
         f"{problem.problem_id}/{number}": (problem, number, request_seed(seed, problem.problem_id, number))
         for problem in problems
         for number in range(n)
     }
     asked = {"source": source, "seed": seed, **asdict(settings), **inputs}
-    rows = _resume(out, settings=asked, force=force)
-    done = {f"{row['problem_id']}/{row['candidate_id']}" for row in rows} & wanted.keys()
-    counts = Counter(_kinds((row["text"], row["finish_reason"]) for row in rows))
-    n_resumed = len(done)
-    todo = [
-        SampleRequest(key, request_text(problem), request)
-        for key, (problem, _, request) in wanted.items()
-        if key not in done
-    ][:most]
-    if todo:
+    with _held(out) as held:
+        done = {
+            key: _kind_of(row)
+            for row in _resume(out, held, settings=asked, force=force)
+            if (key := f"{row['problem_id']}/{row['candidate_id']}") in wanted
+        }
+        n_resumed = len(done)
+        if on_sample:
+            on_sample(n_resumed, len(wanted))
+        todo = [
+            SampleRequest(key, request_text(problem), request)
+            for key, (problem, _, request) in wanted.items()
+            if key not in done
+        ][:most]
         with Appended(out) as file:
-            for sample in stream(todo, settings):
+            for sample in stream(todo, settings) if todo else ():
                 problem, number, request = wanted[sample.key]
-                file.write(
-                    {
-                        "problem_id": problem.problem_id,
-                        "candidate_id": str(number),
-                        "text": sample.text,
-                        "source": source,
-                        "continues_prompt": False,
-                        "finish_reason": sample.finish_reason,
-                        "seed": request,
-                    }
-                )
-                done.add(sample.key)
-                counts.update(_kinds([(sample.text, sample.finish_reason)]))
+                row = {
+                    "problem_id": problem.problem_id,
+                    "candidate_id": str(number),
+                    "text": sample.text,
+                    "source": source,
+                    "continues_prompt": False,
+                    "finish_reason": sample.finish_reason,
+                    "seed": request,
+                }
+                file.write(row)
+                done[sample.key] = _kind_of(row)
                 if on_sample:
                     on_sample(len(done), len(wanted))
+    told_apart = {one.problem_and_text for one in done.values() if not one.empty}
+    n_empty = sum(one.empty for one in done.values())
     return SampledSet(
-        n_wanted=len(wanted), n_done=len(done), n_resumed=n_resumed, n_empty=counts["empty"], n_cut=counts["cut"]
+        n_wanted=len(wanted),
+        n_done=len(done),
+        n_resumed=n_resumed,
+        n_empty=n_empty,
+        n_cut=sum(one.cut for one in done.values()),
+        n_repeated=len(done) - n_empty - len(told_apart),
     )
 
 
@@ -149,30 +165,49 @@ def request_seed(seed: int, problem_id: str, number: int) -> int:
     return int.from_bytes(digest[:4], "big") >> 1
 
 
-def _kinds(samples: Iterable[tuple[str, str]]) -> Iterator[str]:
-    for text, reason in samples:
-        if not text.strip():
-            yield "empty"
-        if reason == "length":
-            yield "cut"
+class _Kind(NamedTuple):
+    """What is kept in memory of an answer."""
+
+    empty: bool
+    cut: bool
+    problem_and_text: int
 
 
-def _resume(out: Path, *, settings: Mapping[str, Any], force: bool) -> list[Mapping[str, Any]]:
+def _kind_of(row: Mapping[str, Any]) -> _Kind:
+    text = row["text"]
+    return _Kind(not text.strip(), row["finish_reason"] == "length", hash((row["problem_id"], text)))
+
+
+@contextmanager
+def _held(out: Path) -> Iterator[IO[bytes]]:
+    """The file, made when absent, for this process alone."""
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        file = out.open("a+b")
+    except OSError as error:
+        raise DataError(
+            f"{out}: could not be written ({error.strerror or error}); free space or name another"
+        ) from error
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UsageError(f"{out}: another process is sampling into it; wait for it, or name another") from None
+        yield file
+
+
+def _resume(out: Path, held: IO[bytes], *, settings: Mapping[str, Any], force: bool) -> list[Mapping[str, Any]]:
     """Rows of earlier calls; a torn last line is dropped. Writes the settings file when there is none."""
     beside = out.with_name(f"{out.name}.settings.json")
-    try:
-        if force:
-            out.unlink(missing_ok=True)
-            beside.unlink(missing_ok=True)
-        before = json.loads(beside.read_text(encoding="utf-8")) if beside.exists() else None
-        lines = out.read_bytes().split(b"\n") if out.exists() else [b""]
-    except (OSError, ValueError) as error:
-        raise DataError(f"{beside}: could not be read ({error}); begin anew with --force") from error
+    held.seek(0)
+    *lines, torn = [b""] if force else held.read().split(b"\n")
+    before = _settings_of(beside) if beside.exists() and not force else None
     if before is None:
-        if lines != [b""]:
+        if lines or torn:
             raise UsageError(f"{out}: this file exists; name another or replace it with --force")
-        with written_whole(beside) as file:
-            file.write(json.dumps(settings, indent=2) + "\n")
+        held.truncate(0)
+        with written_whole(beside) as whole:
+            whole.write(json.dumps(settings, indent=2) + "\n")
         return []
     for name in sorted(settings.keys() | before.keys()):
         if settings.get(name) != before.get(name):
@@ -180,16 +215,27 @@ def _resume(out: Path, *, settings: Mapping[str, Any], force: bool) -> list[Mapp
                 f"{out}: was begun with {name} {before.get(name)!r}, not {settings.get(name)!r}; go on with the same "
                 "settings, or begin anew with --force"
             )
-    if lines[-1]:
-        os.truncate(out, out.stat().st_size - len(lines[-1]))
-    rows = []
-    for number, line in enumerate(lines[:-1], start=1):
-        try:
-            row = json.loads(line)
-            assert {"problem_id", "candidate_id", "text", "finish_reason"} <= row.keys()
-        except (ValueError, AttributeError, AssertionError):
-            raise DataError(
-                f"{out}:{number}: expected a sampled answer, found another row; --force begins anew"
-            ) from None
-        rows.append(row)
-    return rows
+    if torn:
+        held.truncate(os.fstat(held.fileno()).st_size - len(torn))
+    return [_row(line, where=f"{out}:{number}") for number, line in enumerate(lines, start=1)]
+
+
+def _settings_of(beside: Path) -> dict[str, Any]:
+    try:
+        before = json.loads(beside.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise DataError(f"{beside}: could not be read ({error}); begin anew with --force") from None
+    if not isinstance(before, dict):
+        raise DataError(f"{beside}: expected the settings of a sampling, found another value; begin anew with --force")
+    return before
+
+
+def _row(line: bytes, *, where: str) -> Mapping[str, Any]:
+    try:
+        row = json.loads(line)
+    except ValueError:
+        row = None
+    names = ("problem_id", "candidate_id", "text", "finish_reason")
+    if not isinstance(row, dict) or not all(isinstance(row.get(name), str) for name in names):
+        raise DataError(f"{where}: expected a sampled answer, found another row; --force begins anew")
+    return row
