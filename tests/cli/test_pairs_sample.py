@@ -1,5 +1,6 @@
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -36,7 +37,8 @@ def test_answers_of_an_endpoint(problems, tmp_path):
     with fake_server(lambda body, number: (200, {}, chat("\\boxed{4}", "length"))) as server:
         result = invoke(f"{server.url}#fake", problems, "--n", 2, "--out", out)
     assert result.exit_code == 0, result.output
-    assert "12 of 12 answers: 12 cut by --max-new-tokens, 0 empty, 6 that repeat another; 0 s." in result.stdout
+    counts = r"12 of 12 answers: 12 cut by --max-new-tokens, 0 empty, 6 that repeat another; \d+ s\."
+    assert re.search(counts, result.stdout)
     assert "Half of them or more repeat another answer" in result.stdout
     assert {row["source"] for row in rows(out)} == {"fake"}
 
@@ -66,8 +68,7 @@ def test_a_budget_of_tokens_is_kept_and_said(problems, tmp_path):
         assert "12 of 12 answers, 8 of them before" in (last := invoke(*command)).stdout
     assert "The budget is used up" not in last.stdout
     assert "repeat another answer" not in last.stdout
-    refused = invoke(*command[:-1], 9)
-    assert refused.exit_code != 0
+    refused = invoke(*command[:-1], 9, "--n", 3)
     assert "a budget of 9 tokens: one answer may take 10" in str(refused.exception)
 
 
