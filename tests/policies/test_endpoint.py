@@ -161,10 +161,27 @@ def test_failures_of_several_kinds_are_counted_with_an_example_of_each():
 
     with fake_server(script) as server, pytest.raises(DataError) as caught:
         ask(server, 8, retries=0, concurrency=1)
-    assert "4 of 8 requests failed: status 500 (InternalServerError: Error code: 500) (3, first k1); an answer" in str(
-        caught.value
-    )
+    assert "4 of 8 requests failed: status 500 ({}) (3, first k1); an answer that is no" in str(caught.value)
     assert str(caught.value).endswith("(1, first k0)")
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ({"error": {"message": "too long"}}, "too long"),
+        ({"detail": "no model of that name"}, "no model of that name"),
+        ("<html>\n<h1>Bad\nGateway</h1>" + " x" * 5000, "<html> <h1>Bad Gateway</h1> x"),
+        (b"", "status 400 (BadRequestError"),
+    ],
+    ids=["openai", "fastapi", "html", "nothing"],
+)
+def test_what_a_server_says_of_a_bad_request_is_told_on_one_line(body, told):
+    with fake_server(lambda *_: (400, {}, body)) as server, pytest.raises(DataError) as caught:
+        ask(server, 1)
+    assert told in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 350
+    assert len(server.bodies) == 1  # it will not get better
 
 
 @contextmanager

@@ -163,7 +163,9 @@ class EndpointPolicy:
         except openai.APIConnectionError as error:
             raise _RequestFailed(f"no connection, or a broken one ({_reason(error)}); is the server running?") from None
         except openai.APIStatusError as error:
-            raise _RequestFailed(f"status {error.status_code} ({_reason(error)})") from None
+            # the client's message leaves out a body that is not in OpenAI's form, as FastAPI's {"detail": ...}
+            said = _told(error.response.text) or _reason(error)
+            raise _RequestFailed(f"status {error.status_code} ({said})") from None
         except Exception as error:  # what a client makes of an answer that is none depends on its version
             raise _RequestFailed(f"an answer that is no completion ({_reason(error)})") from None
         try:
@@ -276,8 +278,13 @@ def _counted(failures: Sequence[tuple[str, str]]) -> str:
 
 
 def _reason(error: BaseException) -> str:
-    """What an error says, and what caused it, on one line; without the key, which a server may quote."""
+    """What an error says, and what caused it."""
     cause = f": {error.__cause__}" if error.__cause__ else ""
-    said = " ".join(f"{type(error).__name__}: {error}{cause}".split())
+    return _told(f"{type(error).__name__}: {error}{cause}")
+
+
+def _told(text: str) -> str:
+    """The text on one line of bounded length; without the key, which a server may quote."""
     key = os.environ.get(KEY_VARIABLE)
-    return one_line(said.replace(key, "***") if key else said)[:200]
+    said = " ".join((text.replace(key, "***") if key else text).split())
+    return one_line(said)[:200]
