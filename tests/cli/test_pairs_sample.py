@@ -7,6 +7,7 @@ import sys
 import time
 
 import pytest
+import tqdm
 from click.testing import CliRunner
 
 from corpo_rl.cli.main import cli
@@ -52,6 +53,21 @@ def test_a_budget_is_kept_and_said(problems, tmp_path):
         result = invoke(f"{server.url}#fake", problems, "--n", 2, "--out", out)
     assert "12 of 12 answers, 5 of them before" in result.stdout
     assert len(server.bodies) == 12
+
+
+def test_the_speed_shown_is_that_of_this_call(problems, tmp_path, monkeypatch):
+    bars = []
+
+    class Bar(tqdm.tqdm):
+        def __init__(self, *args, **options):
+            super().__init__(*args, **options)
+            bars.append(self)
+
+    monkeypatch.setattr("tqdm.tqdm", Bar)
+    with fake_server(echo) as server:
+        for _ in range(2):
+            invoke(f"{server.url}#fake", problems, "--n", 2, "--out", tmp_path / "c.jsonl", "--max-requests", 4)
+    assert [(bar.initial, bar.n, bar.total) for bar in bars] == [(0, 4, 12), (4, 8, 12)]
 
 
 def test_a_budget_of_tokens_is_kept_and_said(problems, tmp_path):

@@ -149,6 +149,13 @@ def test_a_batch_is_yielded_before_the_next_is_begun(untrained):
     assert calls == [2, 2, 1]
 
 
+def test_prompts_of_like_length_are_generated_together(untrained):
+    prompts = ["1", "1+1=1-1=1+1=", "2", "2+2=2-2=2+2="]
+    requests = [SampleRequest(str(number), prompt, 0) for number, prompt in enumerate(prompts)]
+    stream = replace(untrained, batch_size=2).stream(requests, SamplingSettings(max_new_tokens=1, temperature=0.0))
+    assert [one.key for one in stream] == ["0", "2", "1", "3"]
+
+
 def test_a_budget_of_tokens_is_not_exceeded(untrained):
     settings = SamplingSettings(max_new_tokens=10, temperature=1.0)
     requests = [SampleRequest(str(seed), PROMPTS[0], seed) for seed in range(40)]
