@@ -122,7 +122,7 @@ class CorpoTrainer(GRPOTrainer):
         assert args.min_correct is not None, "CorpoConfig has checked it"
         self._min_correct = threshold_as_read(args.min_correct)
         self._estimator = args.advantage_estimator
-        self._scored: _Scored | None = None
+        self._scored: ScoredBatch | None = None
         self._log_probs: torch.Tensor | None = None
         self._loss_sums: dict[str, torch.Tensor | None] = {"train": None, "eval": None}
         self._batch_of_step = (-1, "", 0)
@@ -135,12 +135,7 @@ class CorpoTrainer(GRPOTrainer):
         rewards_N = total_rewards(rewards_per_func.cpu(), self.reward_weights.cpu())
         group_size = self.num_generations if mode == "train" else self.num_generations_eval
         group_N = np.arange(len(rewards_N)) // group_size
-
-        advantages_N = batch_advantages(self._estimator, rewards_N, group_N, min_correct=self._min_correct)
-        self._scored = _Scored(rewards_N, group_N, advantages_N)
-        self._log_dynamics(mode, self._scored)
-        if mode == "train" and self._estimator in FLOORED_ESTIMATORS:
-            self._watch_floor()
+        self._scored = ScoredBatch(rewards_per_func.cpu(), rewards_N, group_N, mode)
         return rewards_per_func
 
     def _generate_and_score_completions(self, inputs: Any) -> dict[str, Any]:
@@ -152,9 +147,39 @@ class CorpoTrainer(GRPOTrainer):
 
         n_local = len(output["advantages"])
         start = self.accelerator.process_index * n_local
-        output["advantages"] = torch.as_tensor(scored.advantages_N[start : start + n_local]).to(output["advantages"])
-        self._log_rows("train" if self.model.training else "eval", scored)
+        local = slice(start, start + n_local)
+        advantages_N = self._estimate(scored)
+        advantages_B = torch.as_tensor(advantages_N[local]).to(output["advantages"])
+        output["advantages"] = self._token_advantages(output, advantages_B, scored, local)
+        if output["advantages"].ndim == 2:
+            means_B = _token_means(output["advantages"], output["completion_mask"] * output.get("tool_mask", 1))
+            advantages_N = self.accelerator.gather(means_B).double().cpu().numpy()
+        self._log_dynamics(scored, advantages_N)
+        self._log_rows(scored, advantages_N)
         return output
+
+    def _estimate(self, batch: "ScoredBatch") -> NDArray[np.float64]:
+        """Advantage of each rollout of all processes. Shape [N]. Subclasses may take another rule."""
+        return batch_advantages(self._estimator, batch.rewards_N, batch.group_N, min_correct=self._min_correct)
+
+    def _token_advantages(
+        self, output: dict[str, Any], advantages_B: torch.Tensor, batch: "ScoredBatch", local: slice
+    ) -> torch.Tensor:
+        """What the loss multiplies each token with: shape [B], one for a rollout, or [B, T], one for a token.
+
+        Subclasses override it. A rollout is then logged, and counted as reinforced or not, by the mean over its tokens.
+
+        Args:
+            output: TRL's batch of this process, with `completion_ids` and `completion_mask` of shape [B, T].
+            advantages_B: Result of `_estimate` for the rollouts of this process. Shape [B].
+            batch: Rewards and groups of all processes.
+            local: Rows of this process among those of all.
+        """
+        return advantages_B
+
+    def _correctness(self, batch: "ScoredBatch") -> NDArray[np.float64]:
+        """Reward in whose units `min_correct` is, for the figures logged: the total. Shape [N]."""
+        return batch.rewards_N
 
     def _get_per_token_logps_and_entropies(self, *args: Any, **kwargs: Any) -> Any:
         result = super()._get_per_token_logps_and_entropies(*args, **kwargs)
@@ -167,10 +192,11 @@ class CorpoTrainer(GRPOTrainer):
         log_probs, self._log_probs = self._log_probs, None
         if log_probs is not None:
             mask = inputs["completion_mask"] * inputs.get("tool_mask", 1)
-            advantages_B = inputs["advantages"]
-            loss_B = -advantages_B * (log_probs * mask).sum(dim=1)
-            rounding = (ROUNDING * advantages_B.abs().max()).clamp(min=SMALLEST)  # as everywhere in core.dynamics
-            sums = torch.stack([loss_B[advantages_B > rounding].sum(), loss_B[advantages_B < -rounding].sum()])
+            advantages = inputs["advantages"]
+            weighted = log_probs * mask
+            losses = -advantages * (weighted if advantages.ndim == 2 else weighted.sum(dim=1))
+            rounding = (ROUNDING * advantages.abs().max()).clamp(min=SMALLEST)  # as everywhere in core.dynamics
+            sums = torch.stack([losses[advantages > rounding].sum(), losses[advantages < -rounding].sum()])
             mode = "train" if self.model.training else "eval"
             so_far = self._loss_sums[mode]
             self._loss_sums[mode] = sums if so_far is None else so_far + sums
@@ -185,14 +211,18 @@ class CorpoTrainer(GRPOTrainer):
             self._metrics[mode]["corpo/r_loss"].append(positive / negative if negative else float("nan"))
         super().log(logs, start_time)
 
-    def _log_dynamics(self, mode: str, scored: "_Scored") -> None:
+    def _log_dynamics(self, batch: "ScoredBatch", advantages_N: NDArray[np.float64]) -> None:
         figures = batch_figures(
-            *scored,
+            self._correctness(batch),
+            batch.group_N,
+            advantages_N,
             min_correct=self._min_correct,
-            grpo_N=scored.advantages_N if self._estimator == "grpo" else None,
+            grpo_N=batch_advantages("grpo", batch.rewards_N, batch.group_N, min_correct=self._min_correct),
         )
         for name, value in figures.items():
-            self._metrics[mode][f"corpo/{name}"].append(value)
+            self._metrics[batch.mode][f"corpo/{name}"].append(value)
+        if batch.mode == "train" and self._estimator in FLOORED_ESTIMATORS:
+            self._watch_floor()
 
     def _watch_floor(self) -> None:
         metrics = self._metrics["train"]
@@ -205,25 +235,35 @@ class CorpoTrainer(GRPOTrainer):
         if message and self.accelerator.is_main_process:
             warnings.warn(f"{self._estimator}: {message}", FloorWarning, stacklevel=2)
 
-    def _log_rows(self, mode: str, scored: "_Scored") -> None:
+    def _log_rows(self, scored: "ScoredBatch", advantages_N: NDArray[np.float64]) -> None:
         """Put ours into TRL's completion log, whose last rows TRL has just written. Every process holds every row."""
-        step = self.state.global_step
+        step, mode = self.state.global_step, scored.mode
         batch = self._batch_of_step[2] + 1 if self._batch_of_step[:2] == (step, mode) else 0
         self._batch_of_step = (step, mode, batch)
 
         logged = self._logs["advantages"]
-        for _ in range(min(len(scored.advantages_N), len(logged))):
+        for _ in range(min(len(advantages_N), len(logged))):
             logged.pop()
-        logged.extend(np.float32(scored.advantages_N).tolist())
+        logged.extend(np.float32(advantages_N).tolist())
         extra = self._logs["extra"]
         extra["corpo_group"].extend([f"{mode}-{step}-{batch}-{group}" for group in scored.group_N])
         extra["corpo_reward"].extend(scored.rewards_N.tolist())
         extra["corpo_split"].extend([mode] * len(scored.rewards_N))
 
 
-class _Scored(NamedTuple):
-    """One generated batch over all processes. Each of shape [N]."""
+class ScoredBatch(NamedTuple):
+    """One generated batch over all processes."""
 
+    rewards_NF: torch.Tensor  # noqa: N815
+    """Reward of each function as TRL holds it, NaN for None, on the CPU. Shape [N, F]."""
     rewards_N: NDArray[np.float64]  # noqa: N815
+    """Total reward of each rollout, in task units; NaN where unscorable. Shape [N]."""
     group_N: NDArray[np.int64]  # noqa: N815
-    advantages_N: NDArray[np.float64]  # noqa: N815
+    """Group of each rollout, 0 to G-1. Shape [N]."""
+    mode: str
+    """"train" or "eval"."""
+
+
+def _token_means(advantages_BT: torch.Tensor, mask_BT: torch.Tensor) -> torch.Tensor:
+    """Mean advantage over the tokens that are trained on, 0 where there is none. Shape [B]."""
+    return (advantages_BT * mask_BT).sum(dim=1) / mask_BT.sum(dim=1).clamp(min=1)
