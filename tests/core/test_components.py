@@ -297,6 +297,15 @@ def test_plain_lifts_are_what_grpo_reinforces():
     assert found.n_lifted == (dr_grpo_advantages(total, groups)[failed] > 1e-9).sum()
 
 
+def test_plain_lifts_take_no_rounding_for_a_lift():
+    # the second failure is at the mean of 1/12, 2/12, 3/12 and over it by what float32 rounds
+    sixths = [[0.0, float(np.float32(n / 12))] for n in (1, 2, 3)]
+    sixths[1][1] += 1e-8
+    settings = {"weights": [1.0, 1.0], "correctness": 0, "min_correct": 1.0}
+    assert plain_lifts(sixths, [0] * 3, **settings).n_lifted == 2
+    assert plain_lifts(sixths, [0] * 3, **settings, rounding=2.0**-22).n_lifted == 1
+
+
 def test_an_empty_batch():
     empty = np.zeros((0, 2))
     settings = {"weights": [1, 1], "correctness": 0, "min_correct": 1}

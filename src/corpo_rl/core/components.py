@@ -129,6 +129,7 @@ def plain_lifts(
     correctness: int,
     min_correct: float,
     unscorable: Unscorable = "refuse",
+    rounding: float = ROUNDING,
 ) -> PlainLifts:
     """Which components lift failures over their group's mean under a plain weighted sum.
 
@@ -137,7 +138,7 @@ def plain_lifts(
     failures a positive advantage.
 
     As in TRL a component that is missing adds 0 to the sum, and a rollout is left out of the means only where all
-    are missing. Differences up to 1e-9 of the largest weighted reward of the batch are rounding.
+    are missing.
 
     Args:
         rewards: As for `component_advantages`. Shape [N, C].
@@ -146,6 +147,8 @@ def plain_lifts(
         correctness: Index of the component that means correctness.
         min_correct: Least reward of that component that counts as correct.
         unscorable: Whether a NaN is refused.
+        rounding: Differences up to this share of the largest weighted reward of a group are rounding; more than 1e-9
+            for rewards that went through float32.
 
     Raises:
         DataError: As for `component_advantages`.
@@ -166,10 +169,12 @@ def plain_lifts(
     centred_NC = np.stack([part_N - groups.per_rollout(groups.mean(part_N)) for part_N in parts_NC.T], axis=1)
     total_N = centred_NC.sum(axis=1)
 
-    rounding = max(ROUNDING * float(np.abs(np.nan_to_num(parts_NC)).max(initial=0.0)), SMALLEST)
+    largest_G = np.zeros(len(groups.size_G))
+    np.maximum.at(largest_G, groups.index_N, np.abs(np.nan_to_num(parts_NC)).max(axis=1))
+    rounding_N = groups.per_rollout(np.maximum(rounding * largest_G, SMALLEST))
     failed_N = rewards_NC[:, correctness] < threshold
-    lifted_N = failed_N & (total_N > rounding)
-    decisive_NC = lifted_N[:, None] & (total_N[:, None] - centred_NC <= rounding)
+    lifted_N = failed_N & (total_N > rounding_N)
+    decisive_NC = lifted_N[:, None] & (total_N[:, None] - centred_NC <= rounding_N[:, None])
     return PlainLifts(int(failed_N.sum()), int(lifted_N.sum()), decisive_NC.sum(axis=0))
 
 
