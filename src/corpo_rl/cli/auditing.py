@@ -1,5 +1,6 @@
 """What the audit commands share: the options that say how a log is read, and the way from paths to a document."""
 
+import math
 import shlex
 import sys
 from collections.abc import Callable, Sequence
@@ -46,6 +47,11 @@ _READING = (
     ),
     click.option("--step-column", help="Column with the training step."),
     click.option("--correct-column", help="Column that says whether a rollout is correct (0/1, true/false)."),
+    click.option(
+        "--correct-component",
+        metavar="NAME=LEAST",
+        help="Of several rewards the one that says what is correct, and its least value.",
+    ),
     click.option("--advantage-column", help="Column with the advantage the run used."),
     click.option("--length-column", help="Column with the completion's length in tokens."),
     click.option("--prompt-column", help="Column with the prompt: text, messages or an id."),
@@ -134,6 +140,8 @@ def audited(
     from corpo_rl.rollouts.read import read_with_texts
 
     log, read_texts = read_with_texts(paths, read_options(options))
+    if options["correct_component"]:
+        log = _judged_by_component(log, options)
     document = audit_rollouts(
         log,
         min_correct=options["min_correct"],
@@ -172,6 +180,40 @@ def write_out(text: str, out: Path | None, *, force: bool) -> None:
         part.unlink(missing_ok=True)
         raise DataError(f"{out}: cannot be written ({error.strerror})") from error
     click.echo(f"wrote {out}", err=True)
+
+
+def _judged_by_component(log: "RolloutLog", options: dict[str, Any]) -> "RolloutLog":
+    """The log with a label for each rollout from one of the rewards that are added up."""
+    from dataclasses import replace
+
+    import numpy as np
+
+    from corpo_rl.core.rounding import as_decimals, threshold_as_read
+
+    if options["min_correct"] is not None or options["correct_column"]:
+        raise UsageError(
+            "--correct-component: says what is correct, as --min-correct and --correct-column do; pass one"
+        )
+    name, _, least = options["correct_component"].rpartition("=")
+    threshold = _least(least) if name in log.components else None
+    if threshold is None:
+        raise UsageError(
+            f"--correct-component: expected one of the rewards added up and its least value, such as "
+            f"{next(iter(log.components), 'correct')}=0.5, got {options['correct_component']!r} "
+            f"(rewards: {', '.join(log.components) or 'one only'})"
+        )
+    reward_N = log.components[name]
+    if log.float32:
+        reward_N, threshold = as_decimals(reward_N), threshold_as_read(threshold)
+    labels_N = np.where(np.isnan(reward_N), np.nan, reward_N >= threshold)
+    return replace(log, labels_N=labels_N, label_column=f"{name} >= {threshold:g}")
+
+
+def _least(text: str) -> float | None:
+    try:
+        return float(text) if math.isfinite(float(text)) else None
+    except ValueError:
+        return None
 
 
 def _weights(text: str | None) -> dict[str, float] | tuple[float, ...] | None:
