@@ -212,14 +212,14 @@ def text_of(numbers):
 @click.option("--items", type=click.IntRange(min=0), default=0, help="Evaluation items.  [default: all 196]")
 def main(out, seeds, steps, prompts, items):
     """Run it all and write OUT/numbers.json."""
+    if out.exists() and any(out.iterdir()):
+        raise click.UsageError(f"--out: {out} is not empty; name a new folder")
     from transformers import logging
 
     from corpo_rl.policies.local import load_policy
 
     logging.set_verbosity_error()
     warnings.filterwarnings("ignore", message=".*gradient_checkpointing.*", category=FutureWarning)
-    if out.exists() and any(out.iterdir()):
-        raise click.UsageError(f"--out: {out} is not empty; name a new folder")
     seeds = [int(seed) for seed in seeds.split(",")]
     evaluations = {"base": [judge(load_policy("mini"), n_items=items)]}
     rules = {}
