@@ -131,10 +131,11 @@ def test_figures_are_about_correctness(runs):
     assert lifted > 0, "the runs must hold failures that a weighted sum lifts"
 
 
-def audit(folder):
+def audit(folder, *correct):
     names = ("even", "graded", "characters")
     weights = ",".join(f"{name}={weight}" for name, weight in zip(names, WEIGHTS, strict=True))
-    arguments = ["--reward-weights", weights, "--correct-column", "corpo_correct", "--format", "json"]
+    correct = correct or ("--correct-column", "corpo_correct")
+    arguments = ["--reward-weights", weights, *correct, "--format", "json"]
     result = CliRunner().invoke(cli, ["audit", str(folder / "completions"), *arguments], catch_exceptions=False)
     assert result.exit_code == 0, result.stderr
     return json.loads(result.stdout)
@@ -153,6 +154,13 @@ def test_the_audit_of_both_logs_says_what_was_lifted_and_by_what(runs):
         name: sum(step[f"corpo/components/plain_lifted_by/{name}"] for step in steps)
         for name in ("even", "graded", "characters")
     }
+
+
+def test_the_audit_needs_no_column_of_ours(runs):
+    folder, _ = runs["dr_grpo"]
+    ours, component = audit(folder), audit(folder, "--correct-component", "graded=0.7")
+    for name in ("n_failed", "n_correct", "n_reinforced_failures", "components"):
+        assert component[name] == ours[name]
 
 
 def test_none_of_correctness_is_unscorable_and_none_of_another_is_counted(tmp_path):
