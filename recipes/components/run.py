@@ -199,7 +199,7 @@ def text_of(numbers):
         lines.append(f"{rule:9}" + "".join(f"{cell:>24}" for cell in cells))
     lines += ["", "floor less the others on the same items and seeds"]
     for rule, difference in numbers["floor_less"].items():
-        cells = ("{value:+.2f} [{low:+.2f}, {high:+.2f}]".format(**difference[name]) for name in difference)
+        cells = ("{value:+.3f} [{low:+.3f}, {high:+.3f}]".format(**difference[name]) for name in difference)
         lines.append(f"{rule:9}" + "".join(f"{cell:>24}" for cell in cells))
     return "\n".join(line.rstrip() for line in lines)
 
