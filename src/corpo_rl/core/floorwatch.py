@@ -12,7 +12,7 @@ class FloorWatch:
     saturated: no reward exceeded the floor, so that nothing had an advantage above 0.
 
     Args:
-        min_correct: The floor, for the wording.
+        min_correct: The floor, for the wording; `floor` may be set when a schedule moves it.
         window: Batches in a row after which a state is told, once, until it changes.
 
     Example:
@@ -22,7 +22,7 @@ class FloorWatch:
     """
 
     def __init__(self, min_correct: float, *, window: int) -> None:
-        self._floor = min_correct
+        self.floor = min_correct
         self._window = window
         self._floored: deque[bool] = deque(maxlen=window)
         self._exceeded: deque[bool] = deque(maxlen=window)
@@ -54,11 +54,11 @@ class FloorWatch:
     def _message(self, state: str) -> str:
         span = f"in the last {self._window} batches"
         return {
-            "inert": f"floor is inert: min_correct {self._floor:g} was at or under every group's mean {span} and has "
+            "inert": f"floor is inert: min_correct {self.floor:g} was at or under every group's mean {span} and has "
             "not bound once, so this is the plain group-mean baseline; raise min_correct above the best failing reward",
-            "past": f"floor no longer binds: every group's mean was at or over min_correct {self._floor:g} {span}; "
+            "past": f"floor no longer binds: every group's mean was at or over min_correct {self.floor:g} {span}; "
             "from here on this is the group-mean baseline, as intended once a task is mostly solved",
-            "saturated": f"floor is saturated: no reward exceeded min_correct {self._floor:g} {span}, so rollouts "
+            "saturated": f"floor is saturated: no reward exceeded min_correct {self.floor:g} {span}, so rollouts "
             "are only punished; lower min_correct to the least reward that still means correct, or start from a better "
             "policy",
         }[state]

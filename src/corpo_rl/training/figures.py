@@ -6,7 +6,11 @@ from numpy.typing import ArrayLike, NDArray
 from corpo_rl.core.advantages import STD_EPSILON, estimate_advantages
 from corpo_rl.core.dynamics import floored_group_share, group_class_counts, r_count, reinforced_failure_share
 from corpo_rl.core.groups import index_groups
+from corpo_rl.core.methods import Method, method_advantages, parse_method
 from corpo_rl.core.rounding import FLOAT32_ROUNDING, as_decimals
+
+WITHOUT_BASELINE = ("w_reinforce", "nsr", "psr")
+"""Methods whose advantages are constants, however small."""
 
 
 def total_rewards(rewards_per_func: ArrayLike, weights: ArrayLike) -> NDArray[np.float64]:
@@ -30,22 +34,41 @@ def total_rewards(rewards_per_func: ArrayLike, weights: ArrayLike) -> NDArray[np
 
 
 def batch_advantages(
-    estimator: str, rewards_N: NDArray[np.float64], group_N: NDArray[np.intp], *, min_correct: float
+    method: Method | str,
+    rewards_N: NDArray[np.float64],
+    group_N: NDArray[np.intp],
+    *,
+    min_correct: float,
+    length_N: NDArray[np.int64] | None = None,
+    history_N: NDArray[np.float64] | None = None,
 ) -> NDArray[np.float64]:
     """Advantages of a batch whose rewards went through float32; 0 where a rollout is at its baseline up to that.
 
     A rollout at its group's mean must not get a sign from the rounding of rewards such as 1/12.
 
     Args:
-        estimator: One of `ESTIMATORS`.
+        method: A name as `corpo_rl.core.methods` reads it, or parsed.
         rewards_N: Total reward of each rollout, in task units; NaN where unscorable, which gets 0. Shape [N].
         group_N: Group of each rollout, 0 to G-1. Shape [N].
         min_correct: Least reward that counts as correct, in task units.
+        length_N: Tokens of each completion, for the methods that need them. Shape [N].
+        history_N: Moving average of each prompt's rewards, NaN for none, for those that need it. Shape [N].
 
     Returns:
         Advantage of each rollout. Shape [N], finite.
     """
-    advantages_N = estimate_advantages(estimator, rewards_N, group_N, min_correct=min_correct, unscorable="exclude")
+    method = parse_method(method) if isinstance(method, str) else method
+    advantages_N = method_advantages(
+        method,
+        rewards_N,
+        group_N,
+        min_correct=min_correct,
+        lengths=length_N,
+        history=history_N,
+        unscorable="exclude",
+    )
+    if method.base in WITHOUT_BASELINE:  # nothing is subtracted, so nothing can be a rest of rounding
+        return advantages_N
     return np.where(np.abs(advantages_N) <= _rounding(rewards_N, group_N), 0.0, advantages_N)
 
 

@@ -5,8 +5,11 @@ rewards of all processes are together, and `_generate_and_score_completions`, wh
 and in TRL's completion log. Tested on TRL 1.9.2 and 1.16.0.
 """
 
+import logging
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -14,11 +17,15 @@ import torch
 from numpy.typing import NDArray
 from trl import GRPOConfig, GRPOTrainer
 
-from corpo_rl.core.advantages import ESTIMATORS, FLOORED_ESTIMATORS
 from corpo_rl.core.floorwatch import FloorWatch
+from corpo_rl.core.methods import ALREADY_DIVIDED, BASES, Method, parse_method
 from corpo_rl.core.rounding import ROUNDING, SMALLEST, threshold_as_read
+from corpo_rl.core.schedule import FORMS, Fixed, parse_schedule
 from corpo_rl.errors import FloorWarning, UsageError
 from corpo_rl.training.figures import batch_advantages, batch_figures, total_rewards
+from corpo_rl.training.memory import Memory, gathered, prompt_key
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass
@@ -31,14 +38,23 @@ class CorpoConfig(GRPOConfig):
 
     advantage_estimator: str = field(
         default="corpo",
-        metadata={"help": f"How rewards become advantages: one of {', '.join(ESTIMATORS)}."},
+        metadata={
+            "help": f"How rewards become advantages: one of {', '.join(BASES)}, with +floor, +gate, +batch_std, "
+            "+fixed=C or +phase behind it."
+        },
     )
-    """Name of the estimator, as in `corpo_rl.estimate_advantages`."""
+    """Name of a method, as `corpo_rl.core.methods.parse_method` reads it."""
     min_correct: float | None = field(
         default=None,
         metadata={"help": "Least total reward that counts as correct. Always given: no value suits every reward."},
     )
     """R_min_correct, in units of the weighted sum of the reward functions; a rollout is correct when reward >= it."""
+    min_correct_schedule: str | None = field(
+        default=None,
+        metadata={"help": f"In the place of min_correct, a threshold that rises as training goes on: {FORMS}."},
+    )
+    """As `corpo_rl.core.schedule.parse_schedule` reads it; `min_correct` is then its last value, by which every
+    evaluation goes."""
     floor_check_steps: int = field(
         default=20,
         metadata={"help": "Warn when min_correct separated nothing during this many generations in a row."},
@@ -51,8 +67,9 @@ class CorpoConfig(GRPOConfig):
     """TRL's scaling. The estimator decides it; a value that contradicts the estimator is refused."""
 
     def __post_init__(self) -> None:
-        _check_estimator(self.advantage_estimator, self.min_correct, self.floor_check_steps)
-        self.scale_rewards = _scale_for(self.advantage_estimator, self.scale_rewards)
+        self.min_correct = _last_threshold(self.min_correct, self.min_correct_schedule)
+        _check_threshold(self.min_correct, self.floor_check_steps)
+        self.scale_rewards = _scale_for(_method(self.advantage_estimator), self.scale_rewards)
         super().__post_init__()
         if self.multi_objective_aggregation == "normalize_then_sum":
             raise UsageError(
@@ -61,9 +78,26 @@ class CorpoConfig(GRPOConfig):
             )
 
 
-def _check_estimator(name: str, min_correct: float | None, floor_check_steps: int) -> None:
-    if name not in ESTIMATORS:
-        raise UsageError(f"advantage_estimator: expected one of {', '.join(ESTIMATORS)}, got {name!r}")
+def _method(name: str) -> Method:
+    try:
+        return parse_method(name)
+    except UsageError as error:
+        raise UsageError(f"advantage_estimator: {str(error).removeprefix('estimator: ')}") from None
+
+
+def _last_threshold(min_correct: float | None, schedule: str | None) -> float | None:
+    if schedule is None:
+        return min_correct
+    last = parse_schedule(schedule).last
+    if min_correct is not None and min_correct != last:
+        raise UsageError(
+            f"min_correct_schedule: {schedule!r} ends at {last:g}, but min_correct is {min_correct:g}; leave "
+            "min_correct out or make both the same"
+        )
+    return last
+
+
+def _check_threshold(min_correct: float | None, floor_check_steps: int) -> None:
     if min_correct is None or not np.isfinite(min_correct):
         raise UsageError(
             f"min_correct: expected the least reward that counts as correct, got {min_correct}; pass "
@@ -73,16 +107,18 @@ def _check_estimator(name: str, min_correct: float | None, floor_check_steps: in
         raise UsageError(f"floor_check_steps: expected at least 1, got {floor_check_steps}")
 
 
-def _scale_for(estimator: str, given: str | bool | None) -> str:  # noqa: FBT001  # TRL allows both
-    wanted = "group" if estimator == "grpo" else "none"
+def _scale_for(method: Method, given: str | bool | None) -> str:  # noqa: FBT001  # TRL allows both
+    wanted = "group" if method.base == "grpo" else "none"
     spelled = {True: "group", False: "none", None: wanted}.get(given, given) if not isinstance(given, str) else given
     if spelled != wanted:
+        plain = method.scale == "none" and method.base not in ALREADY_DIVIDED
+        divides_by = "the group std" if wanted == "group" else "nothing" if plain else "a scale of its own"
         raise UsageError(
-            f"scale_rewards: {estimator} divides by {'the group std' if wanted == 'group' else 'nothing'}, got "
-            f"{given!r}; leave scale_rewards out or set it to {wanted!r}"
+            f"scale_rewards: {method.name} divides by {divides_by}, got {given!r}; leave scale_rewards out or set it "
+            f"to {wanted!r}"
             + (
                 " (a group of equal failures has std 0, and the floor's advantage would explode)"
-                if estimator in FLOORED_ESTIMATORS
+                if method.floored
                 else ""
             )
         )
@@ -120,8 +156,12 @@ class CorpoTrainer(GRPOTrainer):
                 f"args: expected a CorpoConfig, got {type(args).__name__}; it adds min_correct to GRPOConfig"
             )
         assert args.min_correct is not None, "CorpoConfig has checked it"
-        self._min_correct = threshold_as_read(args.min_correct)
         self._estimator = args.advantage_estimator
+        self._is_floored = _is_floored(self._estimator)
+        self._schedule = parse_schedule(args.min_correct_schedule or args.min_correct)
+        self._memory = Memory()
+        self._last_min_correct = threshold_as_read(self._schedule.last)
+        self._min_correct = self._last_min_correct
         self._scored: ScoredBatch | None = None
         self._log_probs: torch.Tensor | None = None
         self._loss_sums: dict[str, torch.Tensor | None] = {"train": None, "eval": None}
@@ -135,7 +175,14 @@ class CorpoTrainer(GRPOTrainer):
         rewards_N = total_rewards(rewards_per_func.cpu(), self.reward_weights.cpu())
         group_size = self.num_generations if mode == "train" else self.num_generations_eval
         group_N = np.arange(len(rewards_N)) // group_size
-        self._scored = ScoredBatch(rewards_per_func.cpu(), rewards_N, group_N, mode)
+        self._scored = ScoredBatch(
+            rewards_per_func.cpu(),
+            rewards_N,
+            group_N,
+            mode,
+            lambda: np.array(gathered([max(len(ids), 1) for ids in completion_ids_list]), dtype=np.int64),
+            lambda: gathered([prompt_key(prompt) for prompt in prompts]),
+        )
         return rewards_per_func
 
     def _generate_and_score_completions(self, inputs: Any) -> dict[str, Any]:
@@ -148,6 +195,7 @@ class CorpoTrainer(GRPOTrainer):
         n_local = len(output["advantages"])
         start = self.accelerator.process_index * n_local
         local = slice(start, start + n_local)
+        self._min_correct = self._threshold(scored.mode)
         advantages_N = self._estimate(scored)
         advantages_B = torch.as_tensor(advantages_N[local]).to(output["advantages"])
         output["advantages"] = self._token_advantages(output, advantages_B, scored, local)
@@ -156,11 +204,39 @@ class CorpoTrainer(GRPOTrainer):
             advantages_N = self.accelerator.gather(means_B).double().cpu().numpy()
         self._log_dynamics(scored, advantages_N)
         self._log_rows(scored, advantages_N)
+        if scored.mode == "train" and not isinstance(self._schedule, Fixed):
+            correct_share = self._metrics["train"]["corpo/correct_share"][-1]
+            self._memory.schedule = self._schedule.after(self._memory.schedule, correct_share=correct_share)
         return output
+
+    def _threshold(self, mode: str) -> float:
+        """`min_correct` for the batch at hand; evaluations go by the last one, so that they can be compared."""
+        if mode == "eval" or isinstance(self._schedule, Fixed):
+            return self._last_min_correct
+        floor = self._schedule.at(self._memory.schedule, step=self.state.global_step)
+        value = threshold_as_read(floor.min_correct)
+        self._metrics[mode]["corpo/min_correct"].append(value)
+        if value != self._floor_watch.floor:
+            logger.info("corpo/min_correct is now %g: %s", value, floor.why)
+            self._floor_watch.floor = value
+        return value
 
     def _estimate(self, batch: "ScoredBatch") -> NDArray[np.float64]:
         """Advantage of each rollout of all processes. Shape [N]. Subclasses may take another rule."""
-        return batch_advantages(self._estimator, batch.rewards_N, batch.group_N, min_correct=self._min_correct)
+        method = parse_method(self._estimator)
+        keys = batch.prompt_keys() if method.needs_history else None
+        advantages_N = batch_advantages(
+            method,
+            batch.rewards_N,
+            batch.group_N,
+            min_correct=self._min_correct,
+            length_N=batch.lengths() if method.needs_lengths else None,
+            history_N=None if keys is None else self._memory.recall(keys),
+        )
+        if keys is not None and batch.mode == "train":
+            assert method.number is not None, "parse_method gives ema a decay"
+            self._memory.learn(keys, batch.rewards_N, batch.group_N, decay=method.number)
+        return advantages_N
 
     def _token_advantages(
         self, output: dict[str, Any], advantages_B: torch.Tensor, batch: "ScoredBatch", local: slice
@@ -202,6 +278,17 @@ class CorpoTrainer(GRPOTrainer):
             self._loss_sums[mode] = sums if so_far is None else so_far + sums
         return loss
 
+    def _save_optimizer_and_scheduler(self, output_dir: str) -> None:
+        """Save what the run remembers of prompts and thresholds with the optimizer, before a checkpoint is whole."""
+        super()._save_optimizer_and_scheduler(output_dir)
+        if self.args.should_save:
+            self._memory.save(Path(output_dir))
+
+    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
+        super()._load_optimizer_and_scheduler(checkpoint)
+        if checkpoint is not None:
+            self._memory = Memory.load(Path(checkpoint))
+
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """Log as TRL does, with `corpo/r_loss` over all rollouts since the last log."""
         mode = "train" if self.model.training else "eval"
@@ -221,7 +308,7 @@ class CorpoTrainer(GRPOTrainer):
         )
         for name, value in figures.items():
             self._metrics[batch.mode][f"corpo/{name}"].append(value)
-        if batch.mode == "train" and self._estimator in FLOORED_ESTIMATORS:
+        if batch.mode == "train" and self._is_floored:
             self._watch_floor()
 
     def _watch_floor(self) -> None:
@@ -262,6 +349,18 @@ class ScoredBatch(NamedTuple):
     """Group of each rollout, 0 to G-1. Shape [N]."""
     mode: str
     """"train" or "eval"."""
+    lengths: Callable[[], NDArray[np.int64]]
+    """Tokens of each completion, at least 1. Shape [N]. All processes have to ask, as it asks all of them."""
+    prompt_keys: Callable[[], list[str]]
+    """Something that is the same for equal prompts and differs for others, for each rollout; as `lengths`."""
+
+
+def _is_floored(name: str) -> bool:
+    """False too for the names of subclasses, which `parse_method` does not know."""
+    try:
+        return parse_method(name).floored
+    except UsageError:
+        return False
 
 
 def _token_means(advantages_BT: torch.Tensor, mask_BT: torch.Tensor) -> torch.Tensor:
