@@ -1,10 +1,10 @@
-"""What a step costs under GRPO, CoRPO and a learned value baseline: time, peak memory, and the estimator's own share.
+"""What a step costs under GRPO, CoRPO and a learned value: time, peak memory, and the estimator's own share.
 
 The same model, completions of the same length, and the same TRL; each method runs in processes of its own, in turn,
-several rounds, so that a slow spell of the machine hits all alike. A step is generation, scoring, loss, update and
-logging. The value baseline adds to GRPO what PPO has beside it: a critic of the policy's own architecture and size with
-a scalar head, one forward pass for the values of every token, generalised advantages (gamma 1, lambda 0.95) in
-the place of group means, one forward and backward pass and one AdamW step on the squared error to the returns.
+several rounds, in the other order every other round, so that a slow spell of the machine hits all alike. A step is
+generation, scoring, loss, update and logging. The estimator is what turns rewards into advantages: for grpo and corpo
+arithmetic on the rewards, for the two learned values (`corpo_rl.training.value`) the critic's forward pass, GAE, and
+the critic's own training. `docs/cost.md` has a table of it and what it means.
 
     OMP_NUM_THREADS=1 python benchmarks/cost.py
 """
@@ -23,16 +23,19 @@ import torch
 from datasets import Dataset
 from transformers import PrinterCallback, Qwen3Config, Qwen3ForCausalLM, TrainerCallback
 from transformers.utils import logging
-from trl import GRPOTrainer
 
-import corpo_rl.training.trl as ours
 from corpo_rl.policies.mini import build_tokenizer
 from corpo_rl.training.trl import CorpoConfig, CorpoTrainer
+from corpo_rl.training.value import ValueConfig, ValueTrainer
 
-METHODS = ("grpo", "corpo", "value")
+METHODS = {
+    "grpo": (CorpoTrainer, CorpoConfig, {"advantage_estimator": "grpo"}),
+    "corpo": (CorpoTrainer, CorpoConfig, {"advantage_estimator": "corpo"}),
+    "value head": (ValueTrainer, ValueConfig, {"critic": "head", "gae_trace": 0.95}),
+    "value model": (ValueTrainer, ValueConfig, {"critic": "model", "gae_trace": 0.95}),
+}
 WARM_UP = 1
 NEW_TOKENS = 24
-LAMBDA = 0.95
 
 
 class Clock(TrainerCallback):
@@ -69,52 +72,6 @@ class Clock(TrainerCallback):
         return timed
 
 
-class ValueTrainer(GRPOTrainer):
-    """GRPO's trainer with a critic in the place of the group's mean."""
-
-    def __init__(self, critic, clock, **settings):
-        super().__init__(**settings)
-        self._critic = critic
-        self._head = torch.nn.Linear(critic.config.hidden_size, 1)
-        self._optimizer = torch.optim.AdamW([*critic.parameters(), *self._head.parameters()], lr=1e-4)
-        self._advantages = clock.watch(self._with_values)
-
-    def _calculate_rewards(self, *arguments):
-        self._rewards = super()._calculate_rewards(*arguments)
-        return self._rewards
-
-    def _generate_and_score_completions(self, inputs):
-        output = super()._generate_and_score_completions(inputs)
-        output["advantages"] = self._advantages(output)
-        return output
-
-    def _with_values(self, output):
-        rewards = self._rewards.nansum(dim=1)
-        ids = torch.cat([output["prompt_ids"], output["completion_ids"]], dim=1)
-        attention = torch.cat([output["prompt_mask"], output["completion_mask"]], dim=1)
-        mask = output["completion_mask"].float()
-        with torch.no_grad():
-            values = self._values(ids, attention, mask.size(1)) * mask
-        advantages, running = torch.zeros_like(values), torch.zeros(len(values))
-        last = mask.cumsum(dim=1).argmax(dim=1)
-        for token in reversed(range(values.size(1))):
-            after = values[:, token + 1] if token + 1 < values.size(1) else torch.zeros(len(values))
-            reward = torch.where(last == token, rewards, 0.0)
-            running = (reward + after - values[:, token]) * mask[:, token] + LAMBDA * running
-            advantages[:, token] = running
-        returns = advantages + values
-        loss = ((self._values(ids, attention, mask.size(1)) - returns) ** 2 * mask).sum() / mask.sum()
-        loss.backward()
-        self._optimizer.step()
-        self._optimizer.zero_grad()
-        return advantages * mask
-
-    def _values(self, ids, attention, n_tokens):
-        hidden = self._critic.model(input_ids=ids, attention_mask=attention).last_hidden_state
-        # the value of a token is that of the state before it
-        return self._head(hidden[:, -n_tokens - 1 : -1]).squeeze(-1)
-
-
 def model(hidden, layers):
     torch.manual_seed(0)
     tokenizer = build_tokenizer()
@@ -142,19 +99,14 @@ def run(method, hidden, layers, steps):
     warnings.simplefilter("ignore")
     logging.set_verbosity_error()
     clock = Clock()
-    kind, extra = {
-        "grpo": (CorpoTrainer, {}),
-        "corpo": (CorpoTrainer, {}),
-        "value": (ValueTrainer, {"critic": model(hidden, layers), "clock": clock}),
-    }[method]
-    ours.batch_advantages = clock.watch(ours.batch_advantages)
+    kind, config, settings = METHODS[method]
     with tempfile.TemporaryDirectory() as folder:
         trainer = kind(
             model=model(hidden, layers),
             reward_funcs=graded,
-            args=CorpoConfig(
+            args=config(
                 output_dir=folder,
-                advantage_estimator="grpo" if method == "value" else method,
+                **settings,
                 min_correct=0.6,
                 num_generations=8,
                 per_device_train_batch_size=16,
@@ -174,14 +126,19 @@ def run(method, hidden, layers, steps):
             train_dataset=Dataset.from_dict({"prompt": [f"{number}+{number}?" for number in range(10, 90)]}),
             processing_class=build_tokenizer(),
             callbacks=[clock],
-            **extra,
         )
+        trainer._estimate = clock.watch(trainer._estimate)
+        trainer._token_advantages = clock.watch(trainer._token_advantages)
         trainer.remove_callback(PrinterCallback)
         trainer.train()
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    n_parameters = sum(parameter.numel() for parameter in trainer.model.parameters())
     seconds = {"steps": clock.steps[WARM_UP:], "estimator": clock.estimator[WARM_UP:]}
-    click.echo(json.dumps({**seconds, "peak_mb": peak, "n_parameters": n_parameters}))
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    trained = {"policy": size(trainer.model), "critic": size(getattr(trainer, "critic", None))}
+    click.echo(json.dumps({**seconds, "peak_mb": peak, **trained}))
+
+
+def size(module):
+    return sum(parameter.numel() for parameter in module.parameters()) if module is not None else 0
 
 
 @click.command()
@@ -195,23 +152,27 @@ def main(hidden, layers, steps, rounds, only):
         run(only, hidden, layers, steps)
         return
     found = {method: [] for method in METHODS}
-    for _ in range(rounds):
-        for method in METHODS:
+    for number in range(rounds):
+        for method in list(METHODS)[:: 1 if number % 2 == 0 else -1]:
             command = [sys.executable, __file__, "--only", method, "--hidden", str(hidden), "--layers", str(layers)]
             done = subprocess.run([*command, "--steps", str(steps)], capture_output=True, text=True, check=True)
             found[method].append(json.loads(done.stdout.strip().splitlines()[-1]))
-    base = median(seconds for one in found["grpo"] for seconds in one["steps"])
-    base_peak = max(one["peak_mb"] for one in found["grpo"])
+
+    policy = found["grpo"][0]["policy"]
     click.echo(
-        f"{found['grpo'][0]['n_parameters'] / 1e6:.1f} M parameters, 2 prompts x 8 rollouts x {NEW_TOKENS} tokens"
+        f"{policy / 1e6:.1f} M parameters, 2 prompts x 8 rollouts x {NEW_TOKENS} tokens, {rounds} rounds of {steps}"
     )
+    base = median(seconds for one in found["grpo"] for seconds in one["steps"])
+    base_peak = median(one["peak_mb"] for one in found["grpo"])
     for method, runs in found.items():
-        step = median(seconds for one in runs for seconds in one["steps"])
-        estimator = median(seconds for one in runs for seconds in one["estimator"])
-        peak = max(one["peak_mb"] for one in runs)
+        taken = sorted(seconds for one in runs for seconds in one["steps"])
+        step, estimator = median(taken), median(seconds for one in runs for seconds in one["estimator"])
+        peaks = sorted(one["peak_mb"] for one in runs)
         click.echo(
-            f"{method:<6} step {step:6.3f} s ({step / base:.2f} x grpo), baseline {1e3 * estimator:8.2f} ms = "
-            f"{estimator / step:6.2%} of it, peak {peak:6.0f} MB ({peak / base_peak:.2f} x)"
+            f"{method:<11} step {step:6.3f} s ({taken[0]:.3f} to {taken[-1]:.3f}), {step / base:.2f} x grpo; "
+            f"estimator {1e3 * estimator:7.2f} ms, {estimator / step:6.2%} of it; "
+            f"peak {median(peaks):5.0f} MB ({peaks[0]:.0f} to {peaks[-1]:.0f}), {median(peaks) - base_peak:+.0f} MB; "
+            f"critic of {runs[0]['critic']:,} weights"
         )
 
 
