@@ -39,7 +39,13 @@ def _positive_list(text: str, flag: str) -> tuple[int, ...]:
 @click.option("--task", help="mini, pairs, or FILE.py:NAME of your own Task class.")
 @click.option("--pairs", type=click.Path(path_type=Path), help="Pairs file (JSONL) of the task 'pairs'.")
 @click.option("--policy", help="mini, smollm2, a local model folder, or a hub id.")
-@click.option("--methods", default=DEFAULT_METHODS, show_default=True, help="Estimators, with commas between them.")
+@click.option(
+    "--methods",
+    default=DEFAULT_METHODS,
+    show_default=True,
+    help="Estimators, with commas between them; also rloo, qae, opo, ngrpo=MAX, odrpo, max_gap, ema, w_reinforce, nsr, "
+    "psr, value, value_model, and any with +floor, +gate, +batch_std, +fixed=C or +phase behind it.",
+)
 @click.option("--seeds", default="0", show_default=True, help="Training seeds, with commas between them.")
 @click.option("--out", type=click.Path(path_type=Path), help="Folder of the experiment.  [default: runs/SCALE]")
 @click.option("--steps", type=int, help="Optimizer steps of each run.")
@@ -49,6 +55,11 @@ def _positive_list(text: str, flag: str) -> tuple[int, ...]:
 @click.option("--learning-rate", type=float, help="Constant AdamW learning rate.")
 @click.option("--temperature", type=float, help="Of training and evaluation.")
 @click.option("--min-correct", type=float, help="Least reward that counts as correct.  [default: the task's]")
+@click.option(
+    "--min-correct-schedule",
+    metavar="SCHEDULE",
+    help="While training, a threshold that rises to --min-correct: ramp:FROM:TO:STEPS or target:SHARE:LEVEL,LEVEL,...",
+)
 @click.option("--max-new-tokens", type=int, help="Completion length limit.")
 @click.option("--max-prompt-tokens", type=int, help="Longer items are left out, and counted.")
 @click.option("--warmup-steps", type=int, help="Supervised steps that teach the answer's form first; 0 for none.")
@@ -75,6 +86,8 @@ def compare(
     Examples:
       corpo-rl compare
       corpo-rl compare --methods grpo,corpo --seeds 0,1,2 --out runs/three-seeds
+      corpo-rl compare --methods grpo,qae+floor,max_gap+gate,value --out runs/kin
+      corpo-rl compare --min-correct 0.2 --min-correct-schedule ramp:-0.6:0.2:50 --out runs/ramp
       corpo-rl compare --scale small --pairs pairs.jsonl --steps 3
       corpo-rl compare --policy ./my-model --pairs pairs.jsonl --task pairs
       corpo-rl compare --task my_task.py:MyTask --policy ./my-model

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from corpo_rl._version import __version__
-from corpo_rl.core.advantages import FLOORED_ESTIMATORS
 from corpo_rl.core.floorwatch import FloorWatch
 from corpo_rl.core.intervals import crossed_bootstrap_interval
+from corpo_rl.core.methods import parse_method
 from corpo_rl.evaluation import ItemTable, measure_values, summarize, table_from_json
 from corpo_rl.experiment.folder import read_json, read_rows
 from corpo_rl.experiment.inputs import load_task
-from corpo_rl.experiment.settings import Settings, settings_from_json
+from corpo_rl.experiment.settings import VALUE_METHODS, Settings, settings_from_json
 from corpo_rl.experiment.worker import BASE, job_name
 from corpo_rl.records import EVALUATION_SPLITS, Interval
 from corpo_rl.report.schema import VERSION
@@ -159,8 +159,12 @@ def _run(
                 if points and split in points[0]
             },
         },
-        "warnings": floor_warnings(rows, min_correct) if method in FLOORED_ESTIMATORS else [],
+        "warnings": floor_warnings(rows, min_correct) if _is_floored(method) else [],
     }
+
+
+def _is_floored(method: str) -> bool:
+    return method not in VALUE_METHODS and parse_method(method).floored
 
 
 def floor_warnings(rows: Sequence[Mapping[str, Any]], min_correct: float) -> list[str]:

@@ -5,8 +5,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from corpo_rl.core.advantages import ESTIMATORS
+from corpo_rl.core.methods import BASES, parse_method
+from corpo_rl.core.schedule import parse_schedule
 from corpo_rl.errors import UsageError
+
+VALUE_METHODS: Mapping[str, str] = {"value": "head", "value_model": "model"}
+"""Methods whose baseline is learned, and the kind of their critic: see `training.value`."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,8 @@ class Settings:
     """Items with a longer rendered prompt are left out, and counted."""
     min_correct: float | None
     """Least reward that counts as correct; None is the task's own."""
+    min_correct_schedule: str | None
+    """While training, a threshold that rises to `min_correct`, as `core.schedule` reads it; None for a fixed one."""
     warmup_steps: int
     """Supervised steps that teach the base the answer's form before anything is compared; 0 for none."""
     lora_rank: int
@@ -79,6 +85,13 @@ class Settings:
             raise UsageError("--learning-rate and --temperature: expected numbers above 0")
         if self.min_correct is not None and not math.isfinite(self.min_correct):
             raise UsageError(f"--min-correct: expected a finite number, got {self.min_correct}")
+        if self.min_correct_schedule is not None:
+            last = parse_schedule(self.min_correct_schedule).last
+            if self.min_correct != last:
+                raise UsageError(
+                    f"--min-correct-schedule: {self.min_correct_schedule!r} ends at {last:g}, by which all are "
+                    f"judged; add --min-correct {last:g}"
+                )
         if self.k > self.samples_per_item:
             raise UsageError(
                 f"--k: pass@{self.k} needs at least {self.k} samples per item, got --samples {self.samples_per_item}"
@@ -98,6 +111,7 @@ MINI = Settings(
     max_new_tokens=12,
     max_prompt_tokens=64,
     min_correct=None,
+    min_correct_schedule=None,
     warmup_steps=0,
     lora_rank=0,
     samples_per_item=16,
@@ -125,6 +139,7 @@ SMALL = Settings(
     max_new_tokens=12,
     max_prompt_tokens=304,
     min_correct=None,
+    min_correct_schedule=None,
     warmup_steps=16,
     lora_rank=16,
     samples_per_item=4,
@@ -139,14 +154,24 @@ SMALL = Settings(
 )
 """A real language model of 135 M parameters on real pairs, on a CPU."""
 
+LATER = ("min_correct_schedule",)
+"""Settings that experiments of earlier versions do not have; there they were as None is now."""
+
 SCALES: Mapping[str, Settings] = {"mini": MINI, "small": SMALL}
 
 
 def check_methods(methods: tuple[str, ...]) -> None:
     """Refuse unknown, repeated or missing methods."""
-    unknown = [name for name in methods if name not in ESTIMATORS]
-    if unknown:
-        raise UsageError(f"--methods: expected names among {', '.join(ESTIMATORS)}, got {', '.join(unknown)}")
+    for name in methods:
+        if name in VALUE_METHODS:
+            continue
+        try:
+            parse_method(name)
+        except UsageError as error:
+            message = str(error)
+            if message.startswith("estimator:"):
+                message = f"expected names among {', '.join((*BASES, *VALUE_METHODS))}, got {name}"
+            raise UsageError(f"--methods: {message}") from None
     if not methods or len(set(methods)) < len(methods):
         raise UsageError(f"--methods: expected at least one name, each once, got {','.join(methods) or 'nothing'}")
 
@@ -154,12 +179,12 @@ def check_methods(methods: tuple[str, ...]) -> None:
 def settings_from_json(data: Mapping[str, Any]) -> Settings:
     """The settings that `dataclasses.asdict` wrote."""
     known = {field.name for field in fields(Settings)}
-    return Settings(**{name: value for name, value in data.items() if name in known})
+    return Settings(**{**dict.fromkeys(LATER), **{name: value for name, value in data.items() if name in known}})
 
 
 def first_difference(old: Mapping[str, Any], new: Settings) -> str | None:
     """One line on the first setting in which a stored experiment differs, or None when they are the same."""
     for name, value in asdict(new).items():
-        if name not in old or old[name] != value:
+        if (name not in old and name not in LATER) or old.get(name) != value:
             return f"{name} is {old.get(name)!r} there and {value!r} here"
     return None

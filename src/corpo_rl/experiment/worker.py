@@ -24,7 +24,7 @@ from corpo_rl.errors import CorpoError
 from corpo_rl.evaluation import evaluate, summarize, table_to_json
 from corpo_rl.experiment.folder import append_row, is_full, keep_rows, locked, read_json, write_json
 from corpo_rl.experiment.inputs import Items, fitting_items, load_base, load_task, sampler
-from corpo_rl.experiment.settings import Settings, settings_from_json
+from corpo_rl.experiment.settings import VALUE_METHODS, Settings, settings_from_json
 from corpo_rl.records import EVALUATION_SPLITS, TRAIN
 from corpo_rl.tasks.base import Task
 
@@ -113,6 +113,8 @@ def run_method(experiment: Path, job: Job, *, method: str, seed: int) -> None:
             job.task,
             items.by_split[TRAIN],
             method=method,
+            critic=VALUE_METHODS.get(method),
+            min_correct_schedule=settings.min_correct_schedule,
             seed=seed,
             output_dir=folder,
             steps=settings.steps,

@@ -34,6 +34,8 @@ class Style:
 
     slot: int
     """Place in the palette: the colour is the CSS variable --m<slot>."""
+    turn: int = 0
+    """How often the palette had been used up: the same colour comes again with another dash and symbol."""
 
     @property
     def color(self) -> str:
@@ -48,12 +50,12 @@ class Style:
     @property
     def dash(self) -> str:
         """Plotly's (and SVG's) dash pattern."""
-        return DASHES[self.slot]
+        return DASHES[(self.slot + 3 * self.turn) % N_STYLES]
 
     @property
     def symbol(self) -> str:
         """Plotly's marker symbol."""
-        return SYMBOLS[self.slot]
+        return SYMBOLS[(self.slot + 3 * self.turn) % N_STYLES]
 
 
 @dataclass(frozen=True)
@@ -86,8 +88,8 @@ def styles(results: Results) -> dict[str, Style]:
     taken = [KNOWN_METHODS.index(name) for name in names if name in KNOWN_METHODS]
     free = [slot for slot in range(N_STYLES) if slot not in taken] or list(range(N_STYLES))
     others = [name for name in names if name not in KNOWN_METHODS]
-    slots = {name: free[place % len(free)] for place, name in enumerate(others)}
-    return {name: Style(slots[name] if name in slots else KNOWN_METHODS.index(name)) for name in names}
+    places = {name: Style(free[place % len(free)], place // len(free)) for place, name in enumerate(others)}
+    return {name: places.get(name) or Style(KNOWN_METHODS.index(name)) for name in names}
 
 
 def sections(results: Results) -> list[Section]:

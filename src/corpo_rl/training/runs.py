@@ -13,6 +13,7 @@ from transformers import PrinterCallback, ProgressCallback, TrainerCallback
 from corpo_rl.policies.local import LocalPolicy
 from corpo_rl.tasks.base import Task, grade
 from corpo_rl.training.trl import CorpoConfig, CorpoTrainer
+from corpo_rl.training.value import ValueConfig, ValueTrainer
 
 COMPLETE = "complete"
 """Name of the mark in a checkpoint folder that was written to its end."""
@@ -24,6 +25,8 @@ def train_on_task(
     items: Sequence[Any],
     *,
     method: str,
+    critic: str | None,
+    min_correct_schedule: str | None,
     seed: int,
     output_dir: Path,
     steps: int,
@@ -48,7 +51,9 @@ def train_on_task(
         policy: Where training starts; its model is trained in place.
         task: Grades the completions.
         items: Training items of the task.
-        method: Name of the advantage estimator.
+        method: Name of the advantage estimator; unused with a critic.
+        critic: For a learned value as baseline, the kind of its critic, as in `training.value`; None for `method`.
+        min_correct_schedule: A threshold that rises to the task's, as in `CorpoConfig`; None for the task's throughout.
         seed: Orders the items, and draws the completions.
         output_dir: Checkpoints and the completion log go here.
         steps: Optimizer steps.
@@ -71,10 +76,12 @@ def train_on_task(
         The loss: Garg and Venkatesh, https://arxiv.org/abs/2511.04439v1, as its public summaries give it.
     """
     rollouts = group_size * prompts_per_step
-    config = CorpoConfig(
+    estimator: dict[str, Any] = {"advantage_estimator": method} if critic is None else {"critic": critic}
+    config = (CorpoConfig if critic is None else ValueConfig)(
+        **estimator,
         output_dir=str(output_dir),
-        advantage_estimator=method,
         min_correct=task.min_correct,
+        min_correct_schedule=min_correct_schedule,
         max_steps=steps,
         num_generations=group_size,
         per_device_train_batch_size=micro_batch,
@@ -100,7 +107,7 @@ def train_on_task(
         report_to="none",
         disable_tqdm=True,
     )
-    trainer = CorpoTrainer(
+    trainer = (CorpoTrainer if critic is None else ValueTrainer)(
         model=policy.model,
         reward_funcs=_reward_function(task, items),
         args=config,
