@@ -74,3 +74,50 @@ def test_what_cannot_be(arguments, error, message):
     result = run(*arguments, "--min-correct", 1)
     assert isinstance(result.exception, error)
     assert message in str(result.exception)
+
+
+def test_a_curve_says_where_corpo_hands_over():
+    document = json.loads(run("--rewards", REWARDS, "--min-correct", 0, "--group-size", 4, "--curve", "--json").stdout)
+    (curve,) = document["curves"]
+    first, last = curve["rows"][0], curve["rows"][-1]
+    assert (first["success_rate"], last["success_rate"]) == (0.05, 0.95)
+    # 5 % is the policy's own success rate: its figures are those of the table above
+    plain, cured = (
+        next(row for row in document["predictions"] if row["estimator"] == name) for name in ("dr_grpo", "corpo")
+    )
+    assert first["reinforced_failure_share"] == pytest.approx(plain["reinforced_failure_share"], abs=1e-12)
+    assert first["floored_group_share"] == pytest.approx(cured["floored_group_share"], abs=1e-12)
+    assert first["reinforced_failure_share"] > 0.1 > last["reinforced_failure_share"]
+    # failures average (-1 * .8 - .4 * .15) / .95, successes (.5 * .03 + .02) / .05 = .7
+    failed = -0.86 / 0.95
+    assert curve["handover"]["by_mean"] == pytest.approx(-failed / (0.7 - failed))
+
+    text = run("--rewards", REWARDS, "--min-correct", 0, "--group-size", 4, "--curve").stdout
+    assert "CoRPO hands over to preference at a success rate of 54.7 % (half of the groups), 56.4 %" in text
+    assert run("--rewards", "0:0.5,1:0.5", "--min-correct", 5, "--curve").exit_code == 1
+
+
+def test_later_steps_are_foretold_from_the_first(tmp_path):
+    rng = np.random.default_rng(0)
+    rows = []
+    for step, shares in enumerate(([0.5, 0.2, 0.2, 0.1], [0.5, 0.2, 0.2, 0.1], [0.25, 0.1, 0.1, 0.55])):
+        for place, reward in enumerate(rng.choice([0.0, 0.25, 0.5, 1.0], p=shares, size=4000).tolist()):
+            rows.append({"step": step, "prompt_id": 1000 * step + place // 8, "reward": reward})
+    log = tmp_path / "log.jsonl"
+    log.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    document = json.loads(run(log, "--min-correct", 0.8, "--first-steps", 1, "--json").stdout)
+    assert [row["step"] for row in document["steps"]] == [1, 2]
+    assert document["reinforced_error_abs_mean"] < 0.02
+    assert document["floored_error_abs_mean"] < 0.02
+    assert document["steps"][0]["reinforced_seen"] > document["steps"][1]["reinforced_seen"] + 0.1
+    text = run(log, "--min-correct", 0.8, "--first-steps", 1).stdout
+    assert "Over 2 steps seen minus foretold is" in text
+
+
+def test_first_steps_need_a_log_with_steps(tmp_path):
+    log = tmp_path / "log.jsonl"
+    log.write_text("".join(json.dumps({"prompt_id": place // 4, "reward": place % 2}) + "\n" for place in range(16)))
+    result = run(log, "--min-correct", 0.8, "--first-steps", 1)
+    assert isinstance(result.exception, DataError) or "expected a log with training steps" in result.output
+    result = run("--rewards", REWARDS, "--min-correct", 0, "--first-steps", 1)
+    assert isinstance(result.exception, UsageError) or "--first-steps: expected a log" in result.output
