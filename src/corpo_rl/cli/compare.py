@@ -60,6 +60,15 @@ def _positive_list(text: str, flag: str) -> tuple[int, ...]:
     metavar="SCHEDULE",
     help="While training, a threshold that rises to --min-correct: ramp:FROM:TO:STEPS or target:SHARE:LEVEL,LEVEL,...",
 )
+@click.option(
+    "--group-selection",
+    metavar="RULE",
+    help="Groups to train on: all, varying (DAPO, on graded rewards), mixed (DAPO, on accuracy), or keep_failed, which "
+    "keeps the failing groups that CoRPO learns from.",
+)
+@click.option(
+    "--on-deselected", help="The other groups: drop them, or resample further prompts until the batch is full."
+)
 @click.option("--max-new-tokens", type=int, help="Completion length limit.")
 @click.option("--max-prompt-tokens", type=int, help="Longer items are left out, and counted.")
 @click.option("--warmup-steps", type=int, help="Supervised steps that teach the answer's form first; 0 for none.")
@@ -88,18 +97,20 @@ def compare(
       corpo-rl compare --methods grpo,corpo --seeds 0,1,2 --out runs/three-seeds
       corpo-rl compare --methods grpo,qae+floor,max_gap+gate,value --out runs/kin
       corpo-rl compare --min-correct 0.2 --min-correct-schedule ramp:-0.6:0.2:50 --out runs/ramp
+      corpo-rl compare --group-selection mixed --on-deselected resample --out runs/dapo
       corpo-rl compare --scale small --pairs pairs.jsonl --steps 3
       corpo-rl compare --policy ./my-model --pairs pairs.jsonl --task pairs
       corpo-rl compare --task my_task.py:MyTask --policy ./my-model
     """
     from corpo_rl.experiment.results import collect
     from corpo_rl.experiment.runner import prepare, run_all
-    from corpo_rl.experiment.settings import SCALES, check_methods
+    from corpo_rl.experiment.settings import SCALES, check_methods, check_together
 
     names = tuple(part.strip() for part in methods.split(",") if part.strip())
     check_methods(names)
     numbers = _positive_list(seeds, "--seeds")
     settings = _settings(SCALES[scale], options)
+    check_together(settings, names)
     _check_installed()
     out = out or Path("runs") / scale
     if force and (out / "experiment.json").exists():
@@ -121,6 +132,8 @@ def _settings(preset: "Settings", options: dict[str, Any]) -> "Settings":
     if ":" in given.get("task", ""):
         path, _, name = given["task"].rpartition(":")
         given["task"] = f"{Path(path).resolve()}:{name}"
+    if "group_selection" in given:
+        given.setdefault("on_deselected", "drop")
     if "samples_per_item" in given and "k" not in given:
         given["k"] = min(preset.k, given["samples_per_item"])
     return replace(preset, **given)

@@ -7,6 +7,7 @@ from typing import Any
 
 from corpo_rl.core.methods import BASES, parse_method
 from corpo_rl.core.schedule import parse_schedule
+from corpo_rl.core.selection import RULES
 from corpo_rl.errors import UsageError
 
 VALUE_METHODS: Mapping[str, str] = {"value": "head", "value_model": "model"}
@@ -43,6 +44,10 @@ class Settings:
     """Least reward that counts as correct; None is the task's own."""
     min_correct_schedule: str | None
     """While training, a threshold that rises to `min_correct`, as `core.schedule` reads it; None for a fixed one."""
+    group_selection: str | None
+    """Rule of `core.selection` for the groups that are trained on; None for all of them."""
+    on_deselected: str | None
+    """"drop" or "resample"; None with no selection."""
     warmup_steps: int
     """Supervised steps that teach the base the answer's form before anything is compared; 0 for none."""
     lora_rank: int
@@ -92,6 +97,12 @@ class Settings:
                     f"--min-correct-schedule: {self.min_correct_schedule!r} ends at {last:g}, by which all are "
                     f"judged; add --min-correct {last:g}"
                 )
+        if self.group_selection not in (None, *RULES):
+            raise UsageError(f"--group-selection: expected one of {', '.join(RULES)}, got {self.group_selection!r}")
+        if self.on_deselected not in (None, "drop", "resample"):
+            raise UsageError(f"--on-deselected: expected drop or resample, got {self.on_deselected!r}")
+        if self.on_deselected is not None and self.group_selection is None:
+            raise UsageError("--on-deselected: nothing is deselected without --group-selection")
         if self.k > self.samples_per_item:
             raise UsageError(
                 f"--k: pass@{self.k} needs at least {self.k} samples per item, got --samples {self.samples_per_item}"
@@ -112,6 +123,8 @@ MINI = Settings(
     max_prompt_tokens=64,
     min_correct=None,
     min_correct_schedule=None,
+    group_selection=None,
+    on_deselected=None,
     warmup_steps=0,
     lora_rank=0,
     samples_per_item=16,
@@ -140,6 +153,8 @@ SMALL = Settings(
     max_prompt_tokens=304,
     min_correct=None,
     min_correct_schedule=None,
+    group_selection=None,
+    on_deselected=None,
     warmup_steps=16,
     lora_rank=16,
     samples_per_item=4,
@@ -154,7 +169,7 @@ SMALL = Settings(
 )
 """A real language model of 135 M parameters on real pairs, on a CPU."""
 
-LATER = ("min_correct_schedule",)
+LATER = ("min_correct_schedule", "group_selection", "on_deselected")
 """Settings that experiments of earlier versions do not have; there they were as None is now."""
 
 SCALES: Mapping[str, Settings] = {"mini": MINI, "small": SMALL}
@@ -174,6 +189,15 @@ def check_methods(methods: tuple[str, ...]) -> None:
             raise UsageError(f"--methods: {message}") from None
     if not methods or len(set(methods)) < len(methods):
         raise UsageError(f"--methods: expected at least one name, each once, got {','.join(methods) or 'nothing'}")
+
+
+def check_together(settings: Settings, methods: tuple[str, ...]) -> None:
+    """Refuse methods that cannot be had under the settings, before anything is trained."""
+    learned = [name for name in methods if name in VALUE_METHODS]
+    if settings.group_selection is not None and learned:
+        raise UsageError(
+            f"--group-selection: a learned value takes every group; leave {', '.join(learned)} out"
+        )
 
 
 def settings_from_json(data: Mapping[str, Any]) -> Settings:

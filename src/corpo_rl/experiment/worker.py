@@ -115,6 +115,8 @@ def run_method(experiment: Path, job: Job, *, method: str, seed: int) -> None:
             method=method,
             critic=VALUE_METHODS.get(method),
             min_correct_schedule=settings.min_correct_schedule,
+            group_selection=settings.group_selection,
+            on_deselected=settings.on_deselected,
             seed=seed,
             output_dir=folder,
             steps=settings.steps,

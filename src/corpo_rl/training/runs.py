@@ -12,6 +12,7 @@ from transformers import PrinterCallback, ProgressCallback, TrainerCallback
 
 from corpo_rl.policies.local import LocalPolicy
 from corpo_rl.tasks.base import Task, grade
+from corpo_rl.training.selection import SelectingConfig, SelectingTrainer
 from corpo_rl.training.trl import CorpoConfig, CorpoTrainer
 from corpo_rl.training.value import ValueConfig, ValueTrainer
 
@@ -27,6 +28,8 @@ def train_on_task(
     method: str,
     critic: str | None,
     min_correct_schedule: str | None,
+    group_selection: str | None,
+    on_deselected: str | None,
     seed: int,
     output_dir: Path,
     steps: int,
@@ -54,6 +57,8 @@ def train_on_task(
         method: Name of the advantage estimator; unused with a critic.
         critic: For a learned value as baseline, the kind of its critic, as in `training.value`; None for `method`.
         min_correct_schedule: A threshold that rises to the task's, as in `CorpoConfig`; None for the task's throughout.
+        group_selection: Rule for the groups that are trained on, as in `training.selection`; None for all of them.
+        on_deselected: What becomes of the places of the others; None with no rule.
         seed: Orders the items, and draws the completions.
         output_dir: Checkpoints and the completion log go here.
         steps: Optimizer steps.
@@ -76,8 +81,15 @@ def train_on_task(
         The loss: Garg and Venkatesh, https://arxiv.org/abs/2511.04439v1, as its public summaries give it.
     """
     rollouts = group_size * prompts_per_step
-    estimator: dict[str, Any] = {"advantage_estimator": method} if critic is None else {"critic": critic}
-    config = (CorpoConfig if critic is None else ValueConfig)(
+    kind: type[CorpoConfig] = CorpoConfig
+    trainer_kind: type[CorpoTrainer] = CorpoTrainer
+    estimator: dict[str, Any] = {"advantage_estimator": method}
+    if critic is not None:
+        kind, trainer_kind, estimator = ValueConfig, ValueTrainer, {"critic": critic}
+    elif group_selection is not None:
+        kind, trainer_kind = SelectingConfig, SelectingTrainer
+        estimator |= {"group_selection": group_selection, "on_deselected": on_deselected}
+    config = kind(
         **estimator,
         output_dir=str(output_dir),
         min_correct=task.min_correct,
@@ -107,7 +119,7 @@ def train_on_task(
         report_to="none",
         disable_tqdm=True,
     )
-    trainer = (CorpoTrainer if critic is None else ValueTrainer)(
+    trainer = trainer_kind(
         model=policy.model,
         reward_funcs=_reward_function(task, items),
         args=config,
