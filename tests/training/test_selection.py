@@ -271,6 +271,28 @@ def test_what_resampling_cannot_fill_is_dropped_and_said_once(tmp_path, caplog):
         assert logged(run, step)["corpo/dropped_groups"] == 5 - len(kept) > 0
 
 
+def test_groups_that_find_no_room_are_left_out(tmp_path):
+    class Generous(RecordedSelecting):
+        """Generates for two groups more than are missing, as processes that cannot share fewer do."""
+
+        def _further_inputs(self, n_groups, group_size, in_batch):
+            return super()._further_inputs(n_groups + 2, group_size, in_batch)
+
+    run = train(tmp_path, trainer=Generous, group_selection="keep_failed", on_deselected="resample", n_prompts=40)
+    n_left_out = 0
+    for step, batch in enumerate(run.losses, start=1):
+        groups = groups_of(batch)
+        assert len(groups) == 5
+        for prompt, rows in groups.items():
+            assert class_of(prompt) in KEPT["keep_failed"]
+            assert_group_is_cores(prompt, rows)
+        table = completion_log(tmp_path, step)
+        left_out = table[~table["corpo_kept"]]
+        assert not left_out["advantage"].any()
+        n_left_out += sum(class_of(prompt.replace(" ", "")) != "all_correct_equal" for prompt in left_out["prompt"])
+    assert n_left_out > 0, "some must have been kept by the rule and found no room"
+
+
 def test_a_data_set_without_other_prompts_is_said(tmp_path, caplog):
     with caplog.at_level(logging.WARNING, logger="corpo_rl"):
         run = train(tmp_path, group_selection="mixed", on_deselected="resample", n_prompts=5, max_steps=1)
