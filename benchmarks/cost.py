@@ -2,9 +2,12 @@
 
 The same model, completions of the same length, and the same TRL; each method runs in processes of its own, in turn,
 several rounds, in the other order every other round, so that a slow spell of the machine hits all alike. A step is
-generation, scoring, loss, update and logging. The estimator is what turns rewards into advantages: for grpo and corpo
-arithmetic on the rewards, for the two learned values (`corpo_rl.training.value`) the critic's forward pass, GAE, and
-the critic's own training. `docs/cost.md` has a table of it and what it means.
+generation, scoring, loss, update and logging. Its seconds are the processor's, which other work on the machine adds
+little to; with one thread on a quiet machine they are those of the wall.
+
+The estimator is what turns rewards into advantages: for grpo and corpo arithmetic on the rewards, for the two learned
+values (`corpo_rl.training.value`) the critic's forward pass, GAE, and the critic's own training. `docs/cost.md` has a
+table of it and what it means.
 
     OMP_NUM_THREADS=1 python benchmarks/cost.py
 """
@@ -39,15 +42,15 @@ NEW_TOKENS = 24
 
 
 class Clock(TrainerCallback):
-    """Seconds of each step, and of the estimator within it."""
+    """Seconds of each step, by the wall and of the processor's work, and the work of the estimator within it."""
 
     def __init__(self):
-        self.steps, self.estimator, self._started = [], [], None
+        self.wall, self.steps, self.estimator, self._started = [], [], [], None
 
     def on_step_begin(self, args, state, control, **_):
         """End the last step, logging included, and begin the next."""
         self._end()
-        self._started = time.perf_counter()
+        self._started = time.perf_counter(), time.process_time()
         self.estimator.append(0.0)
 
     def on_train_end(self, args, state, control, **_):
@@ -56,18 +59,19 @@ class Clock(TrainerCallback):
 
     def _end(self):
         if self._started is not None:
-            self.steps.append(time.perf_counter() - self._started)
+            self.wall.append(time.perf_counter() - self._started[0])
+            self.steps.append(time.process_time() - self._started[1])
             self._started = None
 
     def watch(self, function):
-        """The function, its seconds counted as the estimator's."""
+        """The function, its work counted as the estimator's."""
 
         def timed(*arguments, **settings):
-            started = time.perf_counter()
+            started = time.process_time()
             try:
                 return function(*arguments, **settings)
             finally:
-                self.estimator[-1] += time.perf_counter() - started
+                self.estimator[-1] += time.process_time() - started
 
         return timed
 
@@ -131,7 +135,7 @@ def run(method, hidden, layers, steps):
         trainer._token_advantages = clock.watch(trainer._token_advantages)
         trainer.remove_callback(PrinterCallback)
         trainer.train()
-    seconds = {"steps": clock.steps[WARM_UP:], "estimator": clock.estimator[WARM_UP:]}
+    seconds = {name: getattr(clock, name)[WARM_UP:] for name in ("wall", "steps", "estimator")}
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     trained = {"policy": size(trainer.model), "critic": size(getattr(trainer, "critic", None))}
     click.echo(json.dumps({**seconds, "peak_mb": peak, **trained}))
@@ -167,9 +171,11 @@ def main(hidden, layers, steps, rounds, only):
     for method, runs in found.items():
         taken = sorted(seconds for one in runs for seconds in one["steps"])
         step, estimator = median(taken), median(seconds for one in runs for seconds in one["estimator"])
+        wall = median(seconds for one in runs for seconds in one["wall"])
         peaks = sorted(one["peak_mb"] for one in runs)
         click.echo(
             f"{method:<11} step {step:6.3f} s ({taken[0]:.3f} to {taken[-1]:.3f}), {step / base:.2f} x grpo; "
+            f"by the wall {wall:.3f} s; "
             f"estimator {1e3 * estimator:7.2f} ms, {estimator / step:6.2%} of it; "
             f"peak {median(peaks):5.0f} MB ({peaks[0]:.0f} to {peaks[-1]:.0f}), {median(peaks) - base_peak:+.0f} MB; "
             f"critic of {runs[0]['critic']:,} weights"
