@@ -16,7 +16,7 @@ SOURCE = Path(corpo_rl.__file__).parent
 
 EVERYTHING_BUT_CLI = {
     "errors", "records", "core", "rollouts", "tasks", "report", "pairs", "policies", "audit", "evaluation", "training",
-    "experiment", "demologs", "sandbox", "ranking", "assessment", "doctor",
+    "experiment", "demologs", "sandbox", "ranking", "assessment", "doctor", "curation",
 }  # fmt: skip
 
 MAY_IMPORT = {
@@ -31,6 +31,7 @@ MAY_IMPORT = {
     "pairs": {"errors", "records", "tasks", "sandbox"},
     "policies": {"errors", "records"},
     "audit": {"errors", "records", "core"},
+    "curation": {"errors", "records", "core", "rollouts"},
     "demologs": {"errors", "records", "core"},
     "evaluation": {"errors", "records", "core", "tasks", "policies"},
     "doctor": {"errors", "records", "core", "rollouts", "audit", "training"},

@@ -11,6 +11,7 @@ from corpo_rl.errors import CorpoError
 COMMANDS = {
     "audit": "Show what a run reinforced, from the logs it wrote.",
     "compare": "Train a verifier under several estimators and compare them.",
+    "curate": "Keep the prompts whose success rate lies in a band.",
     "demo-log": "Write a small made-up run to try the audit on.",
     "evaluate": "Measure what verifiers do on pairs, and how far to trust their scores.",
     "doctor": "Say whether CoRPO is on, here and in a run.",
