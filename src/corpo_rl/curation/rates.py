@@ -160,8 +160,8 @@ def prompt_rates(
         raise UsageError(f"min_correct: expected a finite number of at most {LARGEST:g} in size, got {min_correct}")
     if log.prompt_G is None:
         raise DataError(
-            f"{log.sources[0]}: the log does not tell its prompts: no id and no text in every group; name a column "
-            "with --prompt-column"
+            f"{log.sources[0]}: the log does not tell its prompts, as not every group has an id or a text; name a "
+            "column with --prompt-column, or take a log that has them"
         )
     n_prompts = int(log.prompt_G.max(initial=-1)) + 1
     rewards_N = as_decimals(log.rewards_N) if log.float32 else log.rewards_N

@@ -198,7 +198,7 @@ def curation_text(document: Mapping[str, Any]) -> str:
     for note in _notes(document):
         lines += wrapped(note, indent="- ")
     if document["prompts"]:
-        lines += ["", f"{'prompt':<{_NAME_WIDTH}}{'correct':>12}{'rate':>7}  {'interval':<16}{'reward':>8}  verdict"]
+        lines += ["", f"{'prompt':<{_NAME_WIDTH}}{'correct':>12}{'rate':>7}  {'interval':<14}{'reward':>8}  verdict"]
         lines.append("-" * WIDTH)
         lines += [_prompt(row) for row in document["prompts"][:MOST_PROMPTS]]
         if len(document["prompts"]) > MOST_PROMPTS:
@@ -218,16 +218,18 @@ def _bin(row: Mapping[str, Any]) -> str:
 
 def _prompt(row: Mapping[str, Any]) -> str:
     told = row["prompt_id"] if row["prompt_id"] is not None else _opening(row["prompt"])
-    name = padded(cut_to(plain(told), _NAME_WIDTH - 1), _NAME_WIDTH)
+    name = padded(cut_to(plain(" ".join(str(told).split())), _NAME_WIDTH - 1), _NAME_WIDTH)
     counts = f"{row['n_correct']:,}/{row['n_scorable']:,}"
     rate = "n/a" if row["success_rate"] is None else percent(row["success_rate"])
     span = "" if row["low"] is None else f"[{_number(row['low'])}, {_number(row['high'])}]"
-    verdict = f"{'kept' if row['kept'] else 'dropped'}, {row['reason'].removesuffix(' band').removesuffix(' rollouts')}"
-    return cut_to(f"{name}{counts:>12}{rate:>7}  {span:<16}{_number(row['mean_reward']):>8}  {verdict}", WIDTH)
+    verdict = {"in band": "kept", "below band": "too low", "above band": "too high"}.get(
+        row["reason"], "few, kept" if row["kept"] else "too few"
+    )
+    return cut_to(f"{name}{counts:>12}{rate:>7}  {span:<14}{_number(row['mean_reward']):>8}  {verdict}", WIDTH)
 
 
 def _opening(prompt: Any) -> str:
-    """Where a prompt begins to differ from others: its last message."""
+    """The last message of a prompt, in which prompts differ."""
     if isinstance(prompt, list) and prompt and isinstance(prompt[-1], Mapping):
         prompt = prompt[-1].get("content")
     return "?" if prompt is None else str(prompt)
@@ -235,12 +237,21 @@ def _opening(prompt: Any) -> str:
 
 def _kept(document: Mapping[str, Any], low: float, high: float) -> str:
     reasons = document["reasons"]
+    few = reasons["too few rollouts"]
+    uncertain = (
+        f" {few:,} with fewer than {document['min_rollouts']:,} scorable rollouts are {_uncertain(document)}."
+        if few
+        else ""
+    )
     return (
         f"The band {low:g} to {high:g} keeps {document['n_kept']:,} of {_of(document['n_prompts'], 'prompt')}: "
-        f"{reasons['in band']:,} are in it, {reasons['below band']:,} below, {reasons['above band']:,} above, and "
-        f"{reasons['too few rollouts']:,} have fewer than {document['min_rollouts']:,} scorable rollouts and are "
-        f"{'kept' if document['uncertain'] == 'keep' else 'dropped'}."
+        f"{reasons['in band']:,} are in it, {reasons['below band']:,} below and {reasons['above band']:,} above."
+        f"{uncertain}"
     )
+
+
+def _uncertain(document: Mapping[str, Any]) -> str:
+    return "kept" if document["uncertain"] == "keep" else "dropped"
 
 
 def _notes(document: Mapping[str, Any]) -> Iterator[str]:
@@ -266,11 +277,11 @@ def _notes(document: Mapping[str, Any]) -> Iterator[str]:
         )
         if dataset["n_rows_unmatched"]:
             yield (
-                f"{_of(dataset['n_rows_unmatched'], 'row')} are no prompt of the log and so uncertain: "
-                f"{'kept' if document['uncertain'] == 'keep' else 'dropped'}."
+                f"Rows of it without a prompt in the log: {dataset['n_rows_unmatched']:,}, uncertain too and "
+                f"{_uncertain(document)}."
             )
         if dataset["n_prompts_unmatched"]:
-            yield f"{_of(dataset['n_prompts_unmatched'], 'prompt')} of the log are no row of the data set."
+            yield f"Prompts of the log without a row in it: {dataset['n_prompts_unmatched']:,}."
     yield from document["log"]["warnings"]
 
 
