@@ -80,12 +80,12 @@ def main():
     if arguments.eval_split and config.eval_strategy != "no":
         evaluation = examples(task, arguments.eval_split, tokenizer, **fitting)
 
-    def verifier(completions, split, number, log_metric, **_):
+    def verifier(completions, split, number, log_extra, log_metric, **_):
         """Signed margin of the worse of the two scores; -1 where the two lines cannot be read."""
-        graded = [
-            grade(task, items[part][place], answer_of(completion))
-            for completion, part, place in zip(completions, split, number, strict=True)
-        ]
+        asked = [items[part][place] for part, place in zip(split, number, strict=True)]
+        graded = [grade(task, item, answer_of(answer)) for item, answer in zip(asked, completions, strict=True)]
+        log_extra("pair", [item.item_id for item in asked])
+        log_extra("parse_failure", [one.failure for one in graded])
         log_metric("parse_failure_rate", sum(one.failure is not None for one in graded) / len(graded))
         return [one.reward for one in graded]
 
