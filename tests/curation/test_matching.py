@@ -77,9 +77,21 @@ def test_several_templates_are_taken_off_each_by_itself():
 
 
 def test_what_one_prompt_alone_would_wrap_is_no_match():
-    """The row "4" stands inside "14+2?" by chance; its prompt is not in the data set."""
+    """The row "2?" stands inside "14+2?" by chance; its prompt is not in the data set."""
     names = by_text("<u>14+2?<a>", "<u>1+1?<a>", "<u>3+3?<a>")
-    assert found(names, [user("4"), user("1+1?"), user("3+3?")]) == [None, 1, 2]
+    assert found(names, [user("2?"), user("1+1?"), user("3+3?")]) == [None, 1, 2]
+
+
+def test_a_message_ends_where_a_word_ends():
+    """Two prompts share the beginning "<u>1" before rows of the data set, but it cuts a number."""
+    names = by_text("<u>12+1?<a>", "<u>11+1?<a>", "<u>5+5?<a>", "<u>6+6?<a>")
+    assert found(names, [user(text) for text in ("2+1?", "1+1?", "5+5?", "6+6?")]) == [None, None, 2, 3]
+
+
+def test_the_longest_message_inside_a_prompt_is_it():
+    names = by_text("<u>so +1? what<a>", "<u>so +2? what<a>")
+    rows = [user(text) for text in ("+1?", "+2?", "so +1? what", "so +2? what")]
+    assert found(names, rows) == [None, None, 0, 1]
 
 
 def test_a_message_of_two_conversations_tells_neither():

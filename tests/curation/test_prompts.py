@@ -80,6 +80,12 @@ def test_long_prompts_are_whole_and_ids_keep_their_kind(tmp_path):
     assert names.texts == [f"7 {text}", f"3 {text}"]
 
 
+def test_prompts_of_a_file_that_is_read_in_pieces(tmp_path):
+    rows = [{"prompt": f"{number} {'long ' * 9000}", "reward": 0.0} for number in range(200)]
+    names, _ = named([lines(tmp_path / "run.jsonl", rows)])
+    assert names.texts == [row["prompt"] for row in rows]
+
+
 def test_prompts_of_several_files_and_of_files_left_out(tmp_path):
     lines(tmp_path / "1.jsonl", [{"prompt": "a", "step": 1, "group_id": "x", "reward": 0.0}])
     lines(tmp_path / "2.jsonl", [{"prompt": "b", "step": 2, "group_id": "y", "reward": 0.0}])

@@ -104,7 +104,9 @@ def _within_templates(texts: Mapping[int, str], values: Sequence[Any]) -> dict[i
         place, text = next(iter(left.items()))
         inside = max((content for content in contents if content in text), key=len, default=None)
         before, _, after = text.rpartition(inside) if inside is not None else ("", "", "")
-        matched = {} if inside is None else dict(_unwrapped(left, before, after, contents))
+        matched = {}
+        if inside is not None and not _cuts_a_word(before, inside) and not _cuts_a_word(inside, after):
+            matched = dict(_unwrapped(left, before, after, contents))
         if len(matched) < CONFIRMED_BY:
             del left[place]
             continue
@@ -112,6 +114,11 @@ def _within_templates(texts: Mapping[int, str], values: Sequence[Any]) -> dict[i
             found.update(dict.fromkeys(rows_of[content], number))
             del left[number]
     return found
+
+
+def _cuts_a_word(before: str, after: str) -> bool:
+    """Whether a cut between the two texts goes through a word or a number: "2+1?" is no message of "12+1?"."""
+    return before[-1:].isalnum() and after[:1].isalnum()
 
 
 def _unwrapped(texts: Mapping[int, str], before: str, after: str, contents: set[str]) -> Iterator[tuple[int, str]]:
