@@ -215,7 +215,8 @@ def test_it_goes_on_from_the_newest_checkpoint_that_is_whole(tiny_model, pairs, 
     changes = ON_CPU | {"eval_strategy": "no", "save_steps": "1", "resume_from_checkpoint": "true", "max_steps": "1"}
     here = ["--pairs", pairs, "--model_name_or_path", tiny_model, "--output_dir", out, "--disable_tqdm", "true"]
     run_here("paper-trl", monkeypatch, *here, *flags(changes))  # there is none yet
-    (out / "checkpoint-9").mkdir()  # a kill came before its end
+    (out / "checkpoint-9").mkdir()
+    (out / "checkpoint-9" / "model.safetensors").touch()  # a kill came before its end
     run_here("paper-trl", monkeypatch, *here, *flags(changes | {"max_steps": "2"}))
 
     state = json.loads((out / "checkpoint-2" / "trainer_state.json").read_text())
@@ -230,6 +231,7 @@ def test_what_true_means_for_resuming(tmp_path):
         folder = tmp_path / recipe
         for step in (2, 10, 30):
             (folder / f"checkpoint-{step}").mkdir(parents=True)
+            (folder / f"checkpoint-{step}" / "model.safetensors").touch()
         assert resume(None, folder) is None
         assert resume("elsewhere/checkpoint-1", folder) == "elsewhere/checkpoint-1"
         assert resume("true", folder) is None
