@@ -1,6 +1,8 @@
+import itertools
+
 import pytest
 
-from corpo_rl.report.summary import findings, headline
+from corpo_rl.report.summary import _other_pairs, findings, headline
 
 from .synthetic import make_results
 
@@ -193,3 +195,22 @@ def test_a_floor_that_always_or_never_binds_is_named(share, text):
     assert any(text in told for told in texts(results, "dynamics"))
     curve[50] = 0.5
     assert not any("min_correct" in told for told in texts(results, "dynamics"))
+
+
+def test_hundreds_of_pairs_are_counted_and_not_told_one_by_one():
+    names = [f"m{place}" for place in range(10)]
+    rows = [
+        {"method": a, "reference": b, "measure": "pass@1", "split": "in_domain", "verdict": verdict}
+        for place, (a, b) in enumerate(itertools.combinations(names[1:], 2))
+        for verdict in [("higher", "lower", "no difference found")[place % 3]]
+    ]
+    results = {
+        "settings": {"methods": names, "reference": "m0"},
+        "runs": [],
+        "methods": {},
+        "base": {},
+        "splits": [],
+        "comparisons": rows,
+    }
+    (sentence,) = _other_pairs(results)
+    assert sentence.startswith("Of the 36 pairs among the other methods 24 differ by pass@1 on some split.")

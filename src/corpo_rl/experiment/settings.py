@@ -195,9 +195,7 @@ def check_together(settings: Settings, methods: tuple[str, ...]) -> None:
     """Refuse methods that cannot be had under the settings, before anything is trained."""
     learned = [name for name in methods if name in VALUE_METHODS]
     if settings.group_selection is not None and learned:
-        raise UsageError(
-            f"--group-selection: a learned value takes every group; leave {', '.join(learned)} out"
-        )
+        raise UsageError(f"--group-selection: a learned value takes every group; leave {', '.join(learned)} out")
 
 
 def settings_from_json(data: Mapping[str, Any]) -> Settings:
