@@ -1,6 +1,6 @@
 """The paper's experiment small: a verifier of two answers, trained with CoRPO and LoRA on one consumer GPU.
 
-    python recipes/one-gpu/train.py --config recipes/one-gpu/config.yaml --pairs pairs.jsonl
+    python recipes/one-gpu/train.py --config recipes/one-gpu/config.yaml --pairs pairs/pairs.jsonl
 
 Every setting is in config.yaml and may be given on the command line instead.
 """

@@ -1,7 +1,7 @@
 """The paper's run on TRL: a verifier of two answers, trained with CoRPO on one node of eight GPUs.
 
     accelerate launch --config_file recipes/paper-trl/fsdp2.yaml recipes/paper-trl/train.py \
-        --config recipes/paper-trl/config.yaml --pairs pairs.jsonl
+        --config recipes/paper-trl/config.yaml --pairs pairs/pairs.jsonl
 
 Every setting is in config.yaml and may be given on the command line instead.
 """
