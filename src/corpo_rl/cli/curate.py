@@ -73,10 +73,10 @@ def curate(
 
     \b
     Examples:
-      corpo-rl curate runs/my-run/completions --min-correct 1 --band 0.2,0.8
-      corpo-rl curate rollouts/ --min-correct 1 --band 0.2,0.8 --last-steps 50 --out prompts.jsonl
-      corpo-rl curate rollouts/ --min-correct 1 --band 0.05,0.95 --filter-dataset train.parquet \\
-          --out-dataset train-curated.parquet
+      corpo-rl curate my-run/completions --min-correct 1 --band 0.2,0.8
+      corpo-rl curate rollouts/ --min-correct 1 --band 0.2,0.8 --last-steps 50
+      corpo-rl curate rollouts/ --min-correct 1 --band 0.05,0.95 \\
+          --filter-dataset train.parquet --out-dataset kept.parquet
     """
     ends, span = _pair("--band", band), _span(steps)
     if last_steps is not None and span is not None:
