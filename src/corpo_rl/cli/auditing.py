@@ -141,7 +141,7 @@ def audited(
 
     log, read_texts = read_with_texts(paths, read_options(options))
     if options["correct_component"]:
-        log = _judged_by_component(log, options)
+        log = judged_by_component(log, options)
     document = audit_rollouts(
         log,
         min_correct=options["min_correct"],
@@ -182,7 +182,7 @@ def write_out(text: str, out: Path | None, *, force: bool) -> None:
     click.echo(f"wrote {out}", err=True)
 
 
-def _judged_by_component(log: "RolloutLog", options: dict[str, Any]) -> "RolloutLog":
+def judged_by_component(log: "RolloutLog", options: dict[str, Any]) -> "RolloutLog":
     """The log with a label for each rollout from one of the rewards that are added up."""
     from dataclasses import replace
 

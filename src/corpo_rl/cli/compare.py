@@ -96,8 +96,10 @@ def compare(
       corpo-rl compare
       corpo-rl compare --methods grpo,corpo --seeds 0,1,2 --out runs/three-seeds
       corpo-rl compare --methods grpo,qae+floor,max_gap+gate,value --out runs/kin
-      corpo-rl compare --min-correct 0.2 --min-correct-schedule ramp:-0.6:0.2:50 --out runs/ramp
-      corpo-rl compare --group-selection mixed --on-deselected resample --out runs/dapo
+      corpo-rl compare --min-correct 0.2 \\
+        --min-correct-schedule ramp:-0.6:0.2:50 --out runs/ramp
+      corpo-rl compare --group-selection mixed \\
+        --on-deselected resample --out runs/dapo
       corpo-rl compare --scale small --pairs pairs.jsonl --steps 3
       corpo-rl compare --policy ./my-model --pairs pairs.jsonl --task pairs
       corpo-rl compare --task my_task.py:MyTask --policy ./my-model

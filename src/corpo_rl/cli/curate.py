@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from corpo_rl.cli.auditing import _judged_by_component, command_line, read_options, reading_options, write_out
+from corpo_rl.cli.auditing import command_line, judged_by_component, read_options, reading_options, write_out
 from corpo_rl.errors import UsageError
 
 LEVEL = 0.95
@@ -101,7 +101,7 @@ def curate(
     reading = read_options(options | dict.fromkeys(_OF_THE_AUDIT))
     log = read_rollouts(logs, reading)
     if options["correct_component"]:
-        log = _judged_by_component(log, options)
+        log = judged_by_component(log, options)
     chosen_G = chosen_groups(log, last_steps=last_steps, steps=span)
     rates = prompt_rates(log, min_correct=options["min_correct"], chosen_G=chosen_G, level=LEVEL)
     verdicts = judge_band(rates, band=ends, min_rollouts=min_rollouts, keep_uncertain=uncertain == "keep")
