@@ -2,8 +2,8 @@
 
 The same model, completions of the same length, and the same TRL; each method runs in processes of its own, in turn,
 several rounds, in the other order every other round, so that a slow spell of the machine hits all alike. A step is
-generation, scoring, loss, update and logging. Its seconds are the processor's, which other work on the machine adds
-little to; with one thread on a quiet machine they are those of the wall.
+generation, scoring, loss, update and logging. Its seconds are the processor's: other work on the machine adds
+less to them than to those of the wall, but it does, so run this on a quiet one.
 
 The estimator is what turns rewards into advantages: for grpo and corpo arithmetic on the rewards, for the two learned
 values (`corpo_rl.training.value`) the critic's forward pass, GAE, and the critic's own training. `docs/cost.md` has a
