@@ -329,7 +329,7 @@ class SelectingTrainer(CorpoTrainer):
 
     @property
     def _padding(self) -> int:
-        tokenizer = getattr(self.processing_class, "tokenizer", self.processing_class)
+        tokenizer: Any = getattr(self.processing_class, "tokenizer", self.processing_class)
         return int(tokenizer.pad_token_id)
 
     def _save_optimizer_and_scheduler(self, output_dir: str) -> None:
