@@ -61,6 +61,12 @@ def _positive_list(text: str, flag: str) -> tuple[int, ...]:
     help="While training, a threshold that rises to --min-correct: ramp:FROM:TO:STEPS or target:SHARE:LEVEL,LEVEL,...",
 )
 @click.option(
+    "--curated",
+    type=click.Path(path_type=Path),
+    help="Train on the prompts that this list keeps: `corpo-rl curate LOGS --out` makes one. Prompts it does not name "
+    "are kept.",
+)
+@click.option(
     "--group-selection",
     metavar="RULE",
     help="Groups to train on: all, varying (DAPO, on graded rewards), mixed (DAPO, on accuracy), or keep_failed, which "
@@ -128,6 +134,8 @@ def compare(
 
 def _settings(preset: "Settings", options: dict[str, Any]) -> "Settings":
     given = {name: value for name, value in options.items() if value is not None}
+    if "curated" in given:
+        given["curated"] = str(given["curated"])
     if "pairs" in given:
         given["pairs"] = str(given["pairs"])
         given.setdefault("task", "pairs")

@@ -12,11 +12,15 @@ from pathlib import Path
 from typing import Any
 
 from corpo_rl.errors import CorpoError, DataError, UsageError
+from corpo_rl.experiment.curated import CURATED_FILE, keep_curated
 from corpo_rl.experiment.folder import is_full, locked, read_json, write_json
 from corpo_rl.experiment.inputs import PAIRS_FILE, load_task
 from corpo_rl.experiment.settings import Settings, check_methods, first_difference
 from corpo_rl.experiment.worker import BASE, NO_SPACE, is_finished, job_name
 from corpo_rl.pairs.files import read_pairs
+from corpo_rl.records import TRAIN
+from corpo_rl.tasks.base import Task
+from corpo_rl.tasks.pairs import PairsTask
 
 SCHEMA = "corpo-rl.experiment/1"
 
@@ -37,20 +41,23 @@ def prepare(out: Path, settings: Settings) -> Settings:
 
     Args:
         out: Folder of the experiment.
-        settings: With `pairs` as the path of the pairs file.
+        settings: With `pairs` and `curated` as paths of files.
 
     Returns:
-        The settings as stored, with the fingerprint of the pairs file in the place of its path.
+        The settings as stored, with fingerprints of the files in the place of their paths.
 
     Raises:
         UsageError: The folder holds something else.
-        DataError: The pairs file, or the user's task, is broken.
+        DataError: The pairs file, the list of prompts, or the user's task, is broken.
     """
     if settings.task == "pairs":
         if settings.pairs is None:
             raise UsageError("--pairs: expected the path of a pairs file (make one with: corpo-rl pairs gsm8k)")
         pairs = Path(settings.pairs)
-        settings = replace(settings, pairs=f"sha256:{_fingerprint(pairs)}")
+        settings = replace(settings, pairs=f"sha256:{_fingerprint(pairs, 'pairs file')}")
+    curated = None if settings.curated is None else Path(settings.curated)
+    if curated is not None:
+        settings = replace(settings, curated=f"sha256:{_fingerprint(curated, 'list of prompts')}")
     stored = out / "experiment.json"
     if stored.exists():
         difference = first_difference(read_json(stored).get("settings", {}), settings)
@@ -63,21 +70,25 @@ def prepare(out: Path, settings: Settings) -> Settings:
         raise UsageError(f"{out}: expected a new or empty folder, or one of this experiment; give another --out")
     # A broken file is told now and by its own name, before anything is made, and not by the first worker.
     if settings.task == "pairs":
-        read_pairs(pairs)
-        out.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(pairs, out / PAIRS_FILE)
+        task: Task = PairsTask(read_pairs(pairs))
     else:
-        load_task(settings, out)
-        out.mkdir(parents=True, exist_ok=True)
+        task = load_task(settings, out)
+    if curated is not None:
+        keep_curated(task, task.items(TRAIN), curated)
+    out.mkdir(parents=True, exist_ok=True)
+    if settings.task == "pairs":
+        shutil.copyfile(pairs, out / PAIRS_FILE)
+    if curated is not None:
+        shutil.copyfile(curated, out / CURATED_FILE)
     write_json(stored, {"schema": SCHEMA, "settings": asdict(settings)})
     return settings
 
 
-def _fingerprint(path: Path) -> str:
+def _fingerprint(path: Path, what: str) -> str:
     try:
         return hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError as error:
-        raise DataError(f"{path}: expected a readable pairs file, found {error.strerror}") from error
+        raise DataError(f"{path}: expected a readable {what}, found {error.strerror}") from error
 
 
 def run_all(

@@ -44,6 +44,8 @@ class Settings:
     """Least reward that counts as correct; None is the task's own."""
     min_correct_schedule: str | None
     """While training, a threshold that rises to `min_correct`, as `core.schedule` reads it; None for a fixed one."""
+    curated: str | None
+    """List of training prompts to keep or drop, made by `corpo-rl curate --out`; its content is fingerprinted."""
     group_selection: str | None
     """Rule of `core.selection` for the groups that are trained on; None for all of them."""
     on_deselected: str | None
@@ -123,6 +125,7 @@ MINI = Settings(
     max_prompt_tokens=64,
     min_correct=None,
     min_correct_schedule=None,
+    curated=None,
     group_selection=None,
     on_deselected=None,
     warmup_steps=0,
@@ -153,6 +156,7 @@ SMALL = Settings(
     max_prompt_tokens=304,
     min_correct=None,
     min_correct_schedule=None,
+    curated=None,
     group_selection=None,
     on_deselected=None,
     warmup_steps=16,
@@ -169,7 +173,7 @@ SMALL = Settings(
 )
 """A real language model of 135 M parameters on real pairs, on a CPU."""
 
-LATER = ("min_correct_schedule", "group_selection", "on_deselected")
+LATER = ("min_correct_schedule", "curated", "group_selection", "on_deselected")
 """Settings that experiments of earlier versions do not have; there they were as None is now."""
 
 SCALES: Mapping[str, Settings] = {"mini": MINI, "small": SMALL}

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from corpo_rl._version import __version__
 from corpo_rl.errors import CorpoError
 from corpo_rl.evaluation import evaluate, summarize, table_to_json
+from corpo_rl.experiment.curated import CURATED_FILE, keep_curated
 from corpo_rl.experiment.folder import append_row, is_full, keep_rows, locked, read_json, write_json
 from corpo_rl.experiment.inputs import Items, fitting_items, load_base, load_task, sampler
 from corpo_rl.experiment.settings import VALUE_METHODS, Settings, settings_from_json
@@ -95,6 +96,9 @@ def run_method(experiment: Path, job: Job, *, method: str, seed: int) -> None:
 
         policy = load_base(settings, experiment / BASE)
         items = fitting_items(job.task, policy, settings)
+        training: Sequence[Any] = items.by_split[TRAIN]
+        if settings.curated is not None:
+            training = keep_curated(job.task, training, experiment / CURATED_FILE).items
         checkpoint = newest_complete_checkpoint(folder)
         for name in ("metrics.jsonl", "curve.jsonl"):
             keep_rows(folder / name, last_step=-1 if checkpoint is None else checkpoint_step(checkpoint))
@@ -111,7 +115,7 @@ def run_method(experiment: Path, job: Job, *, method: str, seed: int) -> None:
         trained = train_on_task(
             policy,
             job.task,
-            items.by_split[TRAIN],
+            training,
             method=method,
             critic=VALUE_METHODS.get(method),
             min_correct_schedule=settings.min_correct_schedule,
