@@ -1,4 +1,4 @@
-"""What one sweep is: everything that decides its trials, kept beside them so that a killed sweep goes on as it began."""
+"""What one sweep is: everything that decides its trials, kept in its folder so that a killed one can go on."""
 
 import shutil
 from collections.abc import Mapping, Sequence

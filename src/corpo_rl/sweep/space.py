@@ -133,7 +133,7 @@ def trial_settings(settings: Settings, params: Mapping[str, Value], *, hold: str
     Raises:
         UsageError: A value is out of range, or a step's rollouts do not divide by the group size.
     """
-    changed = {name: value for name, value in params.items() if name != "method"}
+    changed: dict[str, Any] = {name: value for name, value in params.items() if name != "method"}
     group_size = int(changed.get("group_size", settings.group_size))
     if group_size < 2:
         raise UsageError(f"--group-size: expected at least 2, got {group_size}; a group of one has no peers")

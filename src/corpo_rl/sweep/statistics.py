@@ -52,7 +52,9 @@ def means(values: NDArray[np.float64]) -> NDArray[np.float64]:
     defined_TSI = np.isfinite(values)
     count_T = defined_TSI.sum(axis=(1, 2))
     total_T = np.where(defined_TSI, values, 0.0).sum(axis=(1, 2))
-    return np.divide(total_T, count_T, out=np.full(len(values), np.nan), where=count_T > 0)
+    mean_T: NDArray[np.float64] = np.full(len(values), np.nan)
+    np.divide(total_T, count_T, out=mean_T, where=count_T > 0)
+    return mean_T
 
 
 def resampled_means(

@@ -61,12 +61,11 @@ class Study:
         optuna = _optuna()
         self._plan = plan
         try:
+            self._storage = optuna.storages.RDBStorage(f"sqlite:///{(out / STORAGE).resolve()}")
             self._study = optuna.create_study(
-                storage=f"sqlite:///{(out / STORAGE).resolve()}",
-                study_name=STUDY,
-                direction=plan.direction,
-                load_if_exists=True,
+                storage=self._storage, study_name=STUDY, direction=plan.direction, load_if_exists=True
             )
+            self._study_id = self._storage.get_study_id_from_name(STUDY)
         except Exception as error:  # SQLAlchemy's kinds, and Optuna's
             reason = " ".join(str(error).split())[:200]
             raise DataError(f"{out / STORAGE}: expected the study of this sweep, found {reason}") from error
@@ -119,12 +118,13 @@ class Study:
 
     def close(self) -> None:
         """Let go of the file."""
-        self._study._storage.remove_session()
+        self._storage.remove_session()
+        self._storage.engine.dispose()
 
     def _note(self, number: int, name: str, value: object) -> None:
         if value is not None:
-            frozen = self._study.get_trials(deepcopy=False)[number]
-            self._study._storage.set_trial_user_attr(frozen._trial_id, name, value)
+            trial_id = self._storage.get_trial_id_from_study_id_trial_number(self._study_id, number)
+            self._storage.set_trial_user_attr(trial_id, name, value)
 
     def _draw(self, number: int) -> dict[str, Value] | None:
         if self._plan.sampler == "grid":
@@ -136,11 +136,11 @@ class Study:
         return dict(scratch.ask(_distributions(self._plan.searched)).params)
 
     def _sampler(self, number: int) -> "optuna.samplers.BaseSampler":
-        optuna = _optuna()
+        samplers = _optuna().samplers
         seed = int(np.random.SeedSequence([self._plan.sampler_seed, number]).generate_state(1)[0])
-        if self._plan.sampler == "random":
-            return optuna.samplers.RandomSampler(seed=seed)
-        return optuna.samplers.TPESampler(seed=seed)
+        kind = samplers.RandomSampler if self._plan.sampler == "random" else samplers.TPESampler
+        sampler: optuna.samplers.BaseSampler = kind(seed=seed)
+        return sampler
 
 
 def _distributions(dimensions: Sequence[Dimension]) -> dict[str, Any]:
