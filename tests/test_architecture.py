@@ -39,7 +39,8 @@ MAY_IMPORT = {
     "ranking": {"errors", "records", "core", "tasks"},
     "training": {"errors", "records", "core", "tasks", "policies"},
     "experiment": EVERYTHING_BUT_CLI,
-    "cli": EVERYTHING_BUT_CLI,
+    "sweep": {"errors", "records", "core", "evaluation", "experiment", "report", "tasks"},
+    "cli": EVERYTHING_BUT_CLI | {"sweep"},
     "__init__": {"core", "errors"},
     "__main__": {"cli"},
 }
