@@ -19,6 +19,7 @@ COMMANDS = {
     "predict": "Compute what each estimator will do to failures.",
     "rank": "Order answers to a problem by a verifier's pairwise scores.",
     "selftest": "Check the audit on made-up runs whose faults are known.",
+    "sweep": "Search settings, and say how sure the best one is.",
     "warmstart": "Rebuild the embedded base policy from a seed.",
 }
 

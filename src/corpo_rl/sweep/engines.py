@@ -12,8 +12,7 @@ from typing import Any, Protocol
 
 from corpo_rl.errors import CorpoError, MissingExtraError, UsageError
 from corpo_rl.sweep.plan import FILE, Plan, plan_from_json
-from corpo_rl.sweep.space import Value
-from corpo_rl.sweep.trial import Outcome, run_trial
+from corpo_rl.sweep.trial import Outcome, Work, run_work
 
 _DEATHS = 2
 """Times that the process of a trial may die on a cluster before the sweep gives up."""
@@ -25,11 +24,11 @@ class Engine(Protocol):
     slots: int
     """Trials at a time."""
 
-    def submit(self, number: int, params: Mapping[str, Value]) -> None:
-        """Start a trial."""
+    def submit(self, work: Work) -> None:
+        """Start a trial, or whatever else there is to run."""
 
-    def finished(self, *, wait_seconds: float) -> list[tuple[int, Outcome]]:
-        """Trials that ended since the last call, waiting for one at most so long. Raises what ended the sweep."""
+    def finished(self, *, wait_seconds: float) -> list[tuple[Work, Outcome]]:
+        """What ended since the last call, waiting for one at most so long. Raises what ended the sweep."""
 
 
 class _Here:
@@ -41,18 +40,16 @@ class _Here:
         self._out, self._plan = out, plan
         self._stop = Event()
         self._pool = ThreadPoolExecutor(slots)
-        self._running: dict[Future[Outcome], int] = {}
+        self._running: dict[Future[Outcome], Work] = {}
 
-    def submit(self, number: int, params: Mapping[str, Value]) -> None:
-        future = self._pool.submit(
-            run_trial, self._out, self._plan, number=number, params=params, stopped=self._stop.is_set, **self._options
-        )
-        self._running[future] = number
+    def submit(self, work: Work) -> None:
+        future = self._pool.submit(run_work, self._out, self._plan, work, stopped=self._stop.is_set, **self._options)
+        self._running[future] = work
 
-    def finished(self, *, wait_seconds: float) -> list[tuple[int, Outcome]]:
+    def finished(self, *, wait_seconds: float) -> list[tuple[Work, Outcome]]:
         done, _ = wait(self._running, timeout=wait_seconds, return_when=FIRST_COMPLETED)
-        ended = sorted((self._running.pop(future), future) for future in done)
-        return [(number, future.result()) for number, future in ended]
+        ended = [(self._running.pop(future), future) for future in done]
+        return [(work, future.result()) for work, future in sorted(ended, key=lambda one: one[0].number)]
 
     def close(self) -> None:
         """End what still runs, and its processes."""
@@ -94,36 +91,34 @@ class _OnRay:
         self._out, self._plan, self._options = out.resolve(), plan, dict(options)
         # tried again by us, not by Ray: a task that dies for lack of memory would be tried for ever
         self._task = ray.remote(num_cpus=cores, max_retries=0)(_run_on_node)
-        self._running: dict[Any, tuple[int, Mapping[str, Value]]] = {}
+        self._running: dict[Any, Work] = {}
         self._deaths: dict[int, int] = {}
 
-    def submit(self, number: int, params: Mapping[str, Value]) -> None:
-        reference = self._task.remote(str(self._out), self._plan.to_json(), number, dict(params), self._options)
-        self._running[reference] = number, params
+    def submit(self, work: Work) -> None:
+        self._running[self._task.remote(str(self._out), self._plan.to_json(), work, self._options)] = work
 
-    def finished(self, *, wait_seconds: float) -> list[tuple[int, Outcome]]:
+    def finished(self, *, wait_seconds: float) -> list[tuple[Work, Outcome]]:
         import ray
-        from ray.exceptions import RayTaskError, WorkerCrashedError
+        from ray.exceptions import RayError, RayTaskError
 
         done, _ = ray.wait(list(self._running), timeout=wait_seconds)
         ended = []
         for reference in done:
-            number, params = self._running.pop(reference)
+            work = self._running.pop(reference)
             try:
-                value, reason = ray.get(reference)
-                ended.append((number, Outcome(value, reason)))
+                ended.append((work, ray.get(reference)))
             except RayTaskError as error:
                 raise (error.cause if isinstance(error.cause, CorpoError) else error) from None
-            except (WorkerCrashedError, ray.exceptions.RayError) as error:
-                self._deaths[number] = self._deaths.get(number, 0) + 1
-                if self._deaths[number] == _DEATHS:
+            except RayError as error:  # its process, or its node, died
+                self._deaths[work.number] = self._deaths.get(work.number, 0) + 1
+                if self._deaths[work.number] == _DEATHS:
                     told = " ".join(str(error).split())[:200]
                     raise CorpoError(
-                        f"trial {number}: its process on the Ray cluster died {_DEATHS} times ({told}); see Ray's "
-                        "logs, then run the same command again"
+                        f"trial {work.number}: its process on the Ray cluster died {_DEATHS} times ({told}); see "
+                        "Ray's logs, then run the same command again"
                     ) from None
-                self.submit(number, params)  # goes on from its checkpoints
-        return sorted(ended, key=lambda one: one[0])
+                self.submit(work)  # goes on from its checkpoints
+        return sorted(ended, key=lambda one: one[0].number)
 
     def close(self) -> None:
         """End what still runs: the processes of a trial's runs end with it."""
@@ -194,15 +189,12 @@ def _connect(address: str, *, cores: int) -> None:
         raise CorpoError(f"--ray {address}: no Ray cluster answers there ({reason})") from error
 
 
-def _run_on_node(
-    out: str, plan: Mapping[str, Any], number: int, params: Mapping[str, Value], options: Mapping[str, Any]
-) -> tuple[float | None, str | None]:
-    """A trial on whichever node Ray chose; its figures come back through the sweep's folder, too."""
+def _run_on_node(out: str, plan: Mapping[str, Any], work: Work, options: Mapping[str, Any]) -> Outcome:
+    """Run on whichever node Ray chose; files go to the sweep's folder, which all nodes share."""
     if not (Path(out) / FILE).exists():
         raise CorpoError(f"{out}: not there on a node of the Ray cluster; give --out in a folder that all nodes share")
     try:
-        outcome = run_trial(Path(out), plan_from_json(plan), number=number, params=params, **options)
+        return run_work(Path(out), plan_from_json(plan), work, **options)
     except CorpoError as error:
         # of the base class, since not all of ours can be pickled
         raise CorpoError(str(error)) from None
-    return outcome.value, outcome.reason

@@ -1,4 +1,4 @@
-"""Finished trials on disk -> one dict of results: the best setting, what ties with it, and what fresh seeds say of it."""
+"""Finished trials on disk -> one dict of results: the best setting, what ties with it, what fresh seeds say of it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpo_rl._version import __version__
-from corpo_rl.experiment.folder import read_json, write_json
+from corpo_rl.experiment.folder import read_json
 from corpo_rl.experiment.results import SPLIT_TEXTS
 from corpo_rl.experiment.worker import BASE
 from corpo_rl.records import EVALUATION_SPLITS, Interval
@@ -20,12 +20,12 @@ from corpo_rl.sweep.space import NAMES, Value
 from corpo_rl.sweep.statistics import best_trial, intervals, selection_half, tied_with_best
 from corpo_rl.sweep.study import FINISHED, Study, Trial
 from corpo_rl.sweep.trial import (
-    Stopped,
+    OUTCOME,
+    confirm_folder,
     objective_values,
     problems,
     run_tables,
     start_table,
-    train_and_judge,
     trial_folder,
 )
 
@@ -37,32 +37,6 @@ def chosen_trial(trials: Sequence[Trial], *, minimize: bool) -> Trial | None:
         return None
     sign = -1.0 if minimize else 1.0
     return finished[best_trial([sign * (np.nan if trial.value is None else trial.value) for trial in finished])]
-
-
-def confirm(
-    out: Path, plan: Plan, trial: Trial, *, seeds: Sequence[int], seed_jobs: int, stopped: Stopped = lambda: False
-) -> None:
-    """Train the chosen setting again under seeds that no trial had, for a figure that was not picked as the best of many.
-
-    Args:
-        out: Folder of the sweep.
-        plan: Its plan.
-        trial: The chosen trial.
-        seeds: Fresh seeds.
-        seed_jobs: Seeds at a time.
-        stopped: Asked while it runs.
-
-    Raises:
-        RunError: A run failed for a reason that lies outside the setting.
-    """
-    folder = confirm_folder(out, trial.number)
-    reason = train_and_judge(out, plan, folder, params=trial.params, seeds=seeds, seed_jobs=seed_jobs, stopped=stopped)
-    write_json(folder / "outcome.json", {"seeds": list(seeds), "reason": reason})
-
-
-def confirm_folder(out: Path, number: int) -> Path:
-    """Folder in which a chosen trial's setting is trained again."""
-    return out / "confirm" / f"{number:04d}"
 
 
 def collect(
@@ -96,19 +70,17 @@ def collect(
     chosen = chosen_trial(trials, minimize=plan.minimize)
     items = {split: problems(out, split) for split in EVALUATION_SPLITS if split in read_json(out / "problems.json")}
     half_I = selection_half(items[plan.split])
+    confirmed = chosen is not None and bool(confirm_seeds)
     own = [trial for trial in trials if trial.state == FINISHED and trial.same_as is None]
     values_TSI = np.array([_values(out, plan, trial) for trial in own])
     about = _about(plan, own, values_TSI, items[plan.split], half_I)
-    settings = {
-        **asdict(plan.settings),
-        **{name: value for name, value in plan.to_json().items() if name != "settings"},
-    }
+    shared = {**asdict(plan.settings), **{name: value for name, value in plan.to_json().items() if name != "settings"}}
     return {
         "schema": SWEEP_VERSION,
         "corpo_rl_version": __version__,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": command,
-        "settings": {**settings, "n_trials": n_trials, "jobs": jobs, "fixed": plan.fixed},
+        "settings": {**shared, "n_trials": n_trials, "jobs": jobs, "fixed": plan.fixed},
         "environment": read_json(out / START / BASE / "environment.json"),
         "splits": _splits(plan, items, half_I),
         "trials": [_trial(out, plan, trial, about) for trial in trials],
@@ -160,7 +132,7 @@ def _mean(values: NDArray[np.float64]) -> float:
 
 def _trial(out: Path, plan: Plan, trial: Trial, about: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
     source = trial.number if trial.same_as is None else trial.same_as
-    nothing = {SELECTION: None, HELD_OUT: None, "by_seed": [], "tied": False}
+    nothing: dict[str, Any] = {SELECTION: None, HELD_OUT: None, "by_seed": [], "tied": False}
     _, settings = plan.trial(trial.params, out)
     params: dict[str, Value] = {**plan.fixed, **trial.params}
     return {
@@ -221,7 +193,7 @@ def _confirmation(
     out: Path, plan: Plan, chosen: Trial, items: Mapping[str, NDArray[np.int64]], half_I: NDArray[np.bool_]
 ) -> dict[str, Any]:
     folder = confirm_folder(out, chosen.number)
-    told = read_json(folder / "outcome.json")
+    told = read_json(folder / OUTCOME)
     confirmed: dict[str, Any] = {"seeds": told["seeds"], "reason": told["reason"], "parts": {}, "over_start": {}}
     if told["reason"] is not None:
         return confirmed

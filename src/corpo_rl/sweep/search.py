@@ -9,7 +9,7 @@ from corpo_rl.experiment.folder import read_json
 from corpo_rl.sweep.engines import Engine
 from corpo_rl.sweep.space import Value
 from corpo_rl.sweep.study import FAILED, FINISHED, RUNNING, Study, Trial
-from corpo_rl.sweep.trial import trial_folder
+from corpo_rl.sweep.trial import Outcome, Work, trial_folder
 
 _HOPELESS = 3
 """Trials that may fail before one succeeds: more have a common cause."""
@@ -73,18 +73,32 @@ def search(
             if trial is None:
                 break
             if not _take_over(study, trial):
-                engine.submit(trial.number, trial.params)
+                engine.submit(Work("trial", trial.number, trial.params))
                 running.add(trial.number)
         tell(Status(study.trials(), n_trials, {number: stage(trial_folder(out, number)) for number in running}))
         if not running:
             return study.trials()
-        for number, outcome in engine.finished(wait_seconds=_TICK):
+        for work, outcome in engine.finished(wait_seconds=_TICK):
+            number = work.number
             running.remove(number)
             if outcome.value is not None:
                 study.finish(number, outcome.value)
             else:
                 study.fail(number, outcome.reason or "no reason given")
                 _check_hope(study.trials())
+
+
+def run_one(out: Path, work: Work, *, engine: Engine, tell: Callable[[str], None]) -> Outcome:
+    """Run something by itself, and say what it is doing.
+
+    Raises:
+        CorpoError: It could not be run.
+    """
+    engine.submit(work)
+    while True:
+        tell(stage(work.folder(out)))
+        for _, outcome in engine.finished(wait_seconds=_TICK):
+            return outcome
 
 
 def _take_over(study: Study, trial: Trial) -> bool:

@@ -11,7 +11,7 @@ import re
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,9 @@ from corpo_rl.sweep.statistics import selection_half
 
 OUTCOME = "outcome.json"
 
+_LETTING_GO = 60.0
+"""Seconds that a process left behind by a kill, elsewhere on a cluster, is given to let go of its folder."""
+
 Stopped = Callable[[], bool]
 """Whether the sweep is being ended."""
 
@@ -49,6 +52,75 @@ class Outcome:
     """Why it failed; None when it did not."""
 
 
+@dataclass(frozen=True)
+class Work:
+    """One thing to be run: what a process here, or a node of a cluster, is given."""
+
+    kind: str
+    """"start", "trial", or "confirm"."""
+    number: int = 0
+    """Number of the trial, or of the one that is confirmed."""
+    params: Mapping[str, Value] = field(default_factory=dict)
+    """Its value of each searched dimension."""
+    seeds: tuple[int, ...] = ()
+    """Fresh seeds to confirm under."""
+
+    def folder(self, out: Path) -> Path:
+        """Where it is run."""
+        if self.kind == "start":
+            return out / START
+        return confirm_folder(out, self.number) if self.kind == "confirm" else trial_folder(out, self.number)
+
+
+def run_work(
+    out: Path, plan: Plan, work: Work, *, seed_jobs: int, keep_policies: bool, stopped: Stopped = lambda: False
+) -> Outcome:
+    """Run it, going on from whatever of it is there; only trials have a value.
+
+    Args:
+        out: Folder of the sweep.
+        plan: Its plan.
+        work: What to run.
+        seed_jobs: Seeds side by side; changes no number.
+        keep_policies: Leave the trained weights of trials; those of a confirmation always stay.
+        stopped: Asked while it runs.
+
+    Raises:
+        RunError: A run failed for a reason that lies outside the values, such as a full disk.
+        UsageError: The objective is not among the figures of the evaluation.
+        StoppedError: `stopped` said so.
+    """
+    if work.kind == "start":
+        run_start(out, plan, stopped=stopped)
+        return Outcome(None, None)
+    if work.kind == "confirm":
+        reason = train_and_judge(
+            out,
+            plan,
+            work.folder(out),
+            params=work.params,
+            seeds=work.seeds,
+            seed_jobs=seed_jobs,
+            stopped=stopped,
+        )
+        write_json(work.folder(out) / OUTCOME, {"seeds": list(work.seeds), "reason": reason})
+        return Outcome(None, reason)
+    return run_trial(
+        out,
+        plan,
+        number=work.number,
+        params=work.params,
+        seed_jobs=seed_jobs,
+        keep_policies=keep_policies,
+        stopped=stopped,
+    )
+
+
+def confirm_folder(out: Path, number: int) -> Path:
+    """Folder in which a chosen trial's setting is trained again under fresh seeds."""
+    return out / "confirm" / f"{number:04d}"
+
+
 def trial_folder(out: Path, number: int) -> Path:
     """Folder of a trial."""
     return out / "trials" / f"{number:04d}"
@@ -62,6 +134,7 @@ def run_start(out: Path, plan: Plan, *, stopped: Stopped) -> None:
         DataError: The split has too few problems to keep half of them.
     """
     settings = settings_from_json(read_json(out / START / "experiment.json")["settings"])
+    _wait_for(out / START)
     _run_all(out / START, settings, methods=("corpo",), seeds=(), jobs=1, stopped=stopped)
     if not (out / "problems.json").exists():
         write_json(out / "problems.json", _problems(out / START, settings))
@@ -99,26 +172,11 @@ def run_trial(
     *,
     number: int,
     params: Mapping[str, Value],
-    seed_jobs: int = 1,
-    keep_policies: bool = False,
-    stopped: Stopped = lambda: False,
+    seed_jobs: int,
+    keep_policies: bool,
+    stopped: Stopped,
 ) -> Outcome:
-    """Train and judge one trial, going on from whatever of it is there.
-
-    Args:
-        out: Folder of the sweep.
-        plan: Its plan.
-        number: Number of the trial.
-        params: Value of each searched dimension.
-        seed_jobs: Seeds side by side; changes no number.
-        keep_policies: Leave the trained weights.
-        stopped: Asked while it runs.
-
-    Raises:
-        RunError: A run failed for a reason that lies outside the trial's values, such as a full disk.
-        UsageError: The objective is not among the figures of the evaluation.
-        StoppedError: `stopped` said so.
-    """
+    """Train and judge one trial; as `run_work`."""
     folder = trial_folder(out, number)
     if (folder / OUTCOME).exists():
         told = read_json(folder / OUTCOME)
@@ -189,10 +247,14 @@ def train_and_judge(
     return None
 
 
+def _wait_for(folder: Path) -> None:
+    with locked(folder, wait_seconds=_LETTING_GO):
+        pass
+
+
 def _prepared(folder: Path, settings: Settings) -> Settings:
     """As `prepare`, also where a kill came while the folder was being made."""
-    # a process that was left behind by a kill elsewhere on a cluster needs a moment to let go
-    with locked(folder, wait_seconds=60):
+    with locked(folder, wait_seconds=_LETTING_GO):
         if not (folder / "experiment.json").exists():
             for path in folder.iterdir():
                 if path.name != ".lock":
