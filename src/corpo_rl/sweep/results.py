@@ -70,7 +70,6 @@ def collect(
     chosen = chosen_trial(trials, minimize=plan.minimize)
     items = {split: problems(out, split) for split in EVALUATION_SPLITS if split in read_json(out / "problems.json")}
     half_I = selection_half(items[plan.split])
-    confirmed = chosen is not None and bool(confirm_seeds)
     own = [trial for trial in trials if trial.state == FINISHED and trial.same_as is None]
     values_TSI = np.array([_values(out, plan, trial) for trial in own])
     about = _about(plan, own, values_TSI, items[plan.split], half_I)
