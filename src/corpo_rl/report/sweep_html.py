@@ -268,17 +268,17 @@ def _settings(document: Document) -> str:
     shared |= {
         name: shown("none" if value is None else value, 200) for name, value in settings.items() if name not in skipped
     }
-    rows = "".join(
-        f"<div><dt>{text_html(name)}</dt><dd>{text_html(value)}</dd></div>" for name, value in shared.items()
-    )
-    versions = "".join(
-        f"<div><dt>{text_html(shown(name))}</dt><dd>{text_html(shown('none' if value is None else value))}</dd></div>"
-        for name, value in document["environment"].items()
-    )
+    versions = {
+        shown(name): shown("none" if value is None else value) for name, value in document["environment"].items()
+    }
     return f"""<h2 id="settings">Settings</h2>
-<dl class="pairs">{rows}</dl>
+<dl class="pairs">{_pairs(shared)}</dl>
 <h2 id="environment">Environment</h2>
-<dl class="pairs">{versions}</dl>"""
+<dl class="pairs">{_pairs(versions)}</dl>"""
+
+
+def _pairs(pairs: Mapping[str, str]) -> str:
+    return "".join(f"<div><dt>{text_html(name)}</dt><dd>{text_html(value)}</dd></div>" for name, value in pairs.items())
 
 
 def _definitions() -> str:
