@@ -18,8 +18,10 @@ from corpo_rl.report.sweep_view import (
     cautions,
     confirmed,
     headline,
+    in_order,
     level_words,
     objective,
+    parts,
     ranked,
     searched,
     short,
@@ -112,7 +114,7 @@ def _best(document: Document) -> str:
     params = document["trials"][document["best"]]["params"]
     space = dict(space_words(document))
     rows = ""
-    for name, value in params.items():
+    for name, value in in_order(params):
         label = LABELS.get(name, shown(name))
         among = text_html(minus(f"of {space.get(label, '')}")) if name in searched(document) else "fixed"
         rows += (
@@ -127,9 +129,8 @@ def _parts(document: Document) -> str:
     if told is None:
         return ""
     rows = ""
-    for part, about in document["splits"].items():
-        if part not in told["parts"]:
-            continue
+    for part in parts(document):
+        about = document["splits"][part]
         cells = [
             _figure("starting policy", interval(document["start"].get(part))),
             _figure("fresh seeds", interval(told["parts"][part])),
@@ -174,7 +175,7 @@ def _pictures(document: Document) -> str:
         for _, mark, label in _MARKS
     )
     return f"""<h2 id="pictures">The objective against each dimension</h2>
-<p class="caption">{prose_html(capital(objective(document)))} of every trial on the half that chooses, with its
+<p class="caption">{prose_html(objective(document))} of every trial on the half that chooses, with its
 interval. Trials differ in the other dimensions too.</p>
 <ul class="key trials" aria-label="Kinds of trials">{key}</ul>
 <div class="charts trials">{figures}</div>"""
@@ -254,7 +255,7 @@ def _note(trial: Trial, *, is_best: bool) -> str:
 def _settings(document: Document) -> str:
     settings = document["settings"]
     shared = {
-        **{f"{name}, searched or fixed": text for name, text in space_words(document)},
+        **dict(space_words(document)),
         "judged by": f"reward at least {settings['judged_by']:g}",
         "chosen on": f"half of {shown(settings['split'])}",
         "trials asked for": count(settings["n_trials"]),
@@ -263,7 +264,7 @@ def _settings(document: Document) -> str:
     }
     skipped = {
         "objective", "direction", "split", "sampler", "sampler_seed", "seeds", "hold", "jobs", "n_trials", "level",
-        "dimensions", "judged_by", "fixed", "min_correct", *searched(document),
+        "dimensions", "judged_by", "fixed", "min_correct", *(one["name"] for one in settings["dimensions"]),
     }  # fmt: skip
     shared |= {
         name: shown("none" if value is None else value, 200) for name, value in settings.items() if name not in skipped

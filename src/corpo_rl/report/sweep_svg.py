@@ -59,7 +59,7 @@ def dimension_picture(document: Document, dimension: Mapping[str, Any]) -> str:
         parts += _point(document, trial, places[trial["number"]], frame)
     parts += [_cross(places[trial["number"]]) for trial in failed]
     title = f"{objective(document)} by {LABELS.get(name, name)}"
-    height = TOP + HEIGHT + STRIP + BOTTOM
+    height = TOP + HEIGHT + (STRIP if failed else 0) + BOTTOM
     return (
         f'<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{text_html(title)}">'
         f"<title>{text_html(title)}</title><desc>{text_html(about)}</desc>{''.join(parts)}</svg>"
@@ -106,18 +106,26 @@ def _center(place: int, n_columns: int) -> float:
 
 def _axes(frame: _Frame, dimension: Mapping[str, Any], *, with_strip: bool) -> Iterator[str]:
     right = WIDTH - RIGHT
-    for share in (0.0, 0.25, 0.5, 0.75, 1.0):
-        value = frame.low + share * (frame.high - frame.low)
+    for value in _round_values(frame.low, frame.high):
         y = frame.y(value)
-        yield f'<path class="{"axis" if share == 0 else "grid"}" d="M{LEFT} {y:.1f}H{right}"/>'
-        label = minus(f"{value:.3f}" if abs(value) < 100 else f"{value:.4g}")
+        yield f'<path class="grid" d="M{LEFT} {y:.1f}H{right}"/>'
+        label = minus(f"{value:.4g}")
         yield f'<text class="tick" x="{LEFT - 5}" y="{y + 3.5:.1f}" text-anchor="end">{label}</text>'
+    yield f'<path class="axis" d="M{LEFT} {TOP + HEIGHT}H{right}"/>'
     if with_strip:
         y = TOP + HEIGHT + STRIP / 2 + 3.5
         yield f'<text class="tick" x="{LEFT - 5}" y="{y:.1f}" text-anchor="end">failed</text>'
-    y = TOP + HEIGHT + STRIP + 13
+    y = TOP + HEIGHT + (STRIP if with_strip else 0) + 14
     for x, label in _ticks(dimension):
         yield f'<text class="tick" x="{x:.1f}" y="{y}" text-anchor="middle">{text_html(minus(label))}</text>'
+
+
+def _round_values(low: float, high: float) -> list[float]:
+    """Round numbers between two ends, about five."""
+    size = 10.0 ** math.floor(math.log10((high - low) / 5))
+    step = size * next(factor for factor in (1, 2, 5, 10) if 6 * factor * size >= high - low)
+    places = range(math.ceil(low / step), math.floor(high / step) + 1)
+    return [round(place * step, 12) for place in places]
 
 
 def _ticks(dimension: Mapping[str, Any]) -> Iterator[tuple[float, str]]:

@@ -15,6 +15,7 @@ from corpo_rl.report.sweep_view import (
     headline,
     level_words,
     objective,
+    parts,
     ranked,
     searched,
     short,
@@ -26,6 +27,9 @@ MOST_ROWS: Final = 30
 """Trials that are shown; all are in the results."""
 
 _PART, _CELL = 27, 24
+
+_HEADS: Final = {"learning_rate": "rate", "group_size": "group"}
+"""Short names of dimensions, for heads of columns."""
 
 
 def sweep_text(document: Document) -> str:
@@ -59,12 +63,16 @@ def _parts(document: Document) -> Iterator[str]:
     yield cut_to(f"{objective(document)} of the best setting, fresh seeds {seeds}", WIDTH)
     yield "-" * WIDTH
     yield padded("", _PART) + padded("starting policy", _CELL) + "trained"
-    for part, about in document["splits"].items():
-        if part == SELECTION or part not in told["parts"]:
+    for part in parts(document):
+        if part == SELECTION:
             continue
         start, here = interval(document["start"].get(part)), interval(told["parts"][part])
         cells = [f"{number(one.value)} {brackets(one)}".strip() for one in (start, here)]
-        yield padded(cut_to(plain(about["title"]), _PART - 1), _PART) + padded(cells[0], _CELL) + cells[1]
+        yield (
+            padded(cut_to(plain(document["splits"][part]["title"]), _PART - 1), _PART)
+            + padded(cells[0], _CELL)
+            + cells[1]
+        )
     yield ""
 
 
@@ -74,8 +82,8 @@ def _trials(document: Document) -> Iterator[str]:
     yield cut_to(f"{len(rows)} trials by {objective(document)} on the half of the items that chooses", WIDTH)
     yield "-" * WIDTH
     widths = {name: _width(name, rows) for name in names}
-    heads = "".join(f"  {padded(cut_to(LABELS[name], widths[name]), widths[name])}" for name in names)
-    yield cut_to(f"{'trial':>6} {'chosen by':<22} {'held out':<8}{heads}", WIDTH).rstrip()
+    heads = "".join(f"  {padded(_HEADS.get(name, LABELS[name]), widths[name])}" for name in names)
+    yield cut_to(f"{'trial':>6} {'chosen by':<20} {'held out':<8}{heads}", WIDTH).rstrip()
     for trial in rows[:MOST_ROWS]:
         cells = "".join(f"  {padded(_value(trial, name), widths[name])}" for name in names)
         yield cut_to(f"{_number(trial)} {_worth(trial)}{cells}", WIDTH).rstrip()
@@ -101,15 +109,15 @@ def _number(trial: Trial) -> str:
 def _worth(trial: Trial) -> str:
     if trial["state"] == "failed":
         same = "" if trial["same_as"] is None else f", as {trial['same_as']}"
-        return f"{'failed' + same:<31}"
+        return f"{'failed' + same:<29}"
     chosen, held = interval(trial[SELECTION]), interval(trial[HELD_OUT])
     text = f"{number(chosen.value)} {brackets(chosen)}".strip()
     same = "" if trial["same_as"] is None else f"as {trial['same_as']}"
-    return f"{text:<22} {same or number(held.value):<8}"
+    return f"{text:<20} {same or number(held.value):<8}"
 
 
 def _width(name: str, rows: Sequence[Trial]) -> int:
-    return max(len(LABELS[name]), *(len(_value(trial, name)) for trial in rows)) if rows else len(LABELS[name])
+    return max(len(_HEADS.get(name, LABELS[name])), *(len(_value(trial, name)) for trial in rows))
 
 
 def _value(trial: Trial, name: str) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from corpo_rl.records import Interval
+from corpo_rl.records import EVALUATION_SPLITS, Interval
 from corpo_rl.report.audit_view import shown
 from corpo_rl.report.sweep_schema import HELD_OUT, SELECTION
 from corpo_rl.report.view import interval, joined, number
@@ -193,6 +193,12 @@ def ties(document: Document) -> list[Trial]:
     return [trial for trial in document["trials"] if trial["tied"] and trial["same_as"] is None]
 
 
+def parts(document: Document) -> list[str]:
+    """Parts of the items in report order: held out first, what trials were chosen by last."""
+    others = [part for part in EVALUATION_SPLITS if part in document["splits"]]
+    return [HELD_OUT, *others, SELECTION]
+
+
 def ranked(document: Document) -> list[Trial]:
     """Finished trials from the best on, then the failed ones; equals in their order."""
     sign = -1.0 if document["settings"]["direction"] == "maximize" else 1.0
@@ -218,8 +224,13 @@ def params_words(params: Mapping[str, Any]) -> str:
     """
     return ", ".join(
         short(value) if name == "method" else f"{LABELS.get(name, shown(name))} {short(value)}"
-        for name, value in params.items()
+        for name, value in in_order(params)
     )
+
+
+def in_order(params: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """A setting's values, the dimensions in the order in which they are listed."""
+    return [(name, params[name]) for name in dict.fromkeys((*LABELS, *params)) if name in params]
 
 
 def short(value: object) -> str:
