@@ -155,7 +155,7 @@ def rewards_to_go(step_rewards: ArrayLike, rollouts: ArrayLike, *, discount: flo
 
     Example:
         >>> rewards_to_go([1.0, 5.0, 2.0, float("nan"), 4.0], [0, 1, 0, 2, 0], discount=0.5)
-        array([3., 5., 4., nan, 4.])
+        array([ 3.,  5.,  4., nan,  4.])
     """
     rewards_M = reward_vector(step_rewards, unscorable="exclude")
     rollout_M = _rollouts(rollouts)
