@@ -125,7 +125,14 @@ def test_ctrl_c_is_one_line_and_the_same_command_finishes(problems, tmp_path):
     with fake_server(lambda body, number: echo(body, number) if number < 5 else None) as server:
         command = [sys.executable, "-m", "corpo_rl", "pairs", "sample", f"{server.url}#fake", str(problems)]
         command += ["--n", "8", "--out", str(out)]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            # a test run in the background hands on an ignored SIGINT, and there would be no Ctrl-C to test
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        )
         try:
             deadline = time.monotonic() + 60
             while time.monotonic() < deadline and not (out.exists() and out.read_bytes().count(b"\n") == 5):

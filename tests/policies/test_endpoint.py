@@ -357,7 +357,12 @@ for sample in EndpointPolicy(sys.argv[1], "fake").stream(requests, SamplingSetti
 
     with fake_server(script) as server:
         process = subprocess.Popen(
-            [sys.executable, "-c", program, server.url], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            [sys.executable, "-c", program, server.url],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            # a test run in the background hands on an ignored SIGINT, and there would be no Ctrl-C to test
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
         )
         try:
             done = [process.stdout.readline() for _ in range(5)]
