@@ -150,6 +150,7 @@ def tied_with_best(
 
         c = quantile of max over all i, j of (d*_ij - d_ij) / s_ij;   j ties with the best b when d_bj <= c s_bj
 
+    with c widened for few problems, as Student's t is.
     The maximum runs over every ordered pair and not only over those with the best, since which trial is the best was
     read off the same figures; the chance that any trial is wrongly told from the best is about 1 - `level`.
 
@@ -202,6 +203,7 @@ def tied_with_best(
         if one == best:
             spread_of_best_T = spread_T
     critical = float(np.quantile(worst_R, level)) if len(worst_R) and np.isfinite(worst_R).all() else 0.0
+    critical = _for_few(critical, n=len(np.unique(np.asarray(problem))))
     with np.errstate(invalid="ignore"):
         return [bool(tied) for tied in known_T & (mean_T[best] - mean_T <= critical * spread_of_best_T)]
 
@@ -209,6 +211,18 @@ def tied_with_best(
 def best_trial(mean: Sequence[float] | NDArray[np.float64]) -> int:
     """Place of the greatest mean, the first of equals; undefined ones do not count."""
     return int(np.nanargmax(np.asarray(mean, dtype=np.float64)))
+
+
+def _for_few(critical: float, *, n: int) -> float:
+    """The critical value widened for an error estimated from n problems: of Student's t rather than the normal.
+
+    t(p; n - 1) from z(p) by its expansion, Abramowitz and Stegun 26.7.5, and the n / (n - 1) of a bootstrap's variance.
+    """
+    if n < 2:
+        return critical
+    z, df = critical, n - 1
+    wider = z + (z**3 + z) / (4 * df) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * df**2)
+    return float(wider * np.sqrt(n / df))
 
 
 def _spread(difference_RT: NDArray[np.float64]) -> NDArray[np.float64]:
