@@ -214,3 +214,16 @@ def test_hundreds_of_pairs_are_counted_and_not_told_one_by_one():
     }
     (sentence,) = _other_pairs(results)
     assert sentence.startswith("Of the 36 pairs among the other methods 24 differ by pass@1 on some split.")
+
+
+def test_the_headline_of_many_methods_is_a_count():
+    base = make_results()
+    row = next(row for row in base["comparisons"] if row["measure"] == "pass@1" and row["reference"] == "grpo")
+    names = ["grpo", *(f"m{place}" for place in range(10))]
+    verdicts = ["higher"] * 3 + ["lower"] + ["no difference found"] * 6
+    rows = [row | {"method": name, "verdict": verdict} for name, verdict in zip(names[1:], verdicts, strict=True)]
+    base["settings"]["methods"] = names
+    assert headline(base | {"comparisons": rows}).startswith(
+        "Against grpo by pass@1, 4 of 10 methods differ on some split"
+    )
+    assert "m0" in headline(base | {"comparisons": rows[:5]})

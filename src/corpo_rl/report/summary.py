@@ -57,6 +57,12 @@ def headline(results: Results) -> str:
     told, same = _verdicts(results, known)
     if not told:
         verdict = f"No difference found by pass@1 between {base_line} and {joined(same, last='or')}."
+    elif len({row["method"] for row in known}) > MOST_IN_WORDS:
+        n_methods = len({row["method"] for row in known})
+        verdict = (
+            f"Against {base_line} by pass@1, {n_methods - len(same)} of {n_methods} methods differ on some split, with no "
+            "correction for so many comparisons."
+        )
     else:
         told += [f"no difference found for {joined(same)}"] if same else []
         verdict = f"Against {base_line} by pass@1: {'; '.join(told)}."
