@@ -60,8 +60,8 @@ def headline(results: Results) -> str:
     elif len({row["method"] for row in known}) > MOST_IN_WORDS:
         n_methods = len({row["method"] for row in known})
         verdict = (
-            f"Against {base_line} by pass@1, {n_methods - len(same)} of {n_methods} methods differ on some split, with no "
-            "correction for so many comparisons."
+            f"Against {base_line} by pass@1, {n_methods - len(same)} of {n_methods} methods differ on some split, with "
+            "no correction for so many comparisons."
         )
     else:
         told += [f"no difference found for {joined(same)}"] if same else []
