@@ -86,7 +86,7 @@ def step_corpo_advantages(
     """
     rewards_M = reward_vector(step_rewards, unscorable=unscorable)
     rollout_M, group_N = _placed(rollouts, group_ids, n_steps=len(rewards_M))
-    step_M = _step_numbers(rollout_M)
+    step_M = step_numbers(rollout_M)
     threshold_M = _thresholds(min_correct, step_M)
     if finite_number("outcome_weight", outcome_weight) < 0:
         raise UsageError(f"outcome_weight: expected 0 or more, got {outcome_weight}")
@@ -165,7 +165,7 @@ def rewards_to_go(step_rewards: ArrayLike, rollouts: ArrayLike, *, discount: flo
     if discount == 0.0:
         return rewards_M.copy()
 
-    step_M = _step_numbers(rollout_M)
+    step_M = step_numbers(rollout_M)
     order_M = np.argsort(step_M, kind="stable")
     ends_S = np.cumsum(np.bincount(step_M))
     later_N = np.zeros(int(rollout_M.max(initial=-1)) + 1)
@@ -252,7 +252,32 @@ def step_margins(
     rewards_M = reward_vector(step_rewards, unscorable="exclude")
     rollout_M = _rollouts(rollouts)
     same_length("rollouts", rollout_M.astype(np.float64), n=len(rewards_M), as_in="step_rewards")
-    return rewards_M - _thresholds(min_correct, _step_numbers(rollout_M))
+    return rewards_M - _thresholds(min_correct, step_numbers(rollout_M))
+
+
+def step_numbers(rollouts: ArrayLike) -> NDArray[np.intp]:
+    """Number of each step in its rollout, from 0: its place among the rows of that rollout.
+
+    Args:
+        rollouts: Rollout of each step, an integer of 0 or more. Shape [M].
+
+    Returns:
+        Shape [M].
+
+    Raises:
+        DataError: `rollouts` is not a row of integers of 0 or more.
+
+    Example:
+        >>> step_numbers([3, 0, 3, 0, 3])
+        array([0, 0, 1, 1, 2])
+    """
+    rollout_M = _rollouts(rollouts)
+    order_M = np.argsort(rollout_M, kind="stable")
+    count_N = np.bincount(rollout_M)
+    start_N = np.cumsum(count_N) - count_N
+    number_M = np.empty(len(rollout_M), dtype=np.intp)
+    number_M[order_M] = np.arange(len(rollout_M)) - start_N[rollout_M[order_M]]
+    return number_M
 
 
 def _placed(rollouts: ArrayLike, group_ids: ArrayLike, *, n_steps: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
@@ -279,16 +304,6 @@ def _rollouts(rollouts: ArrayLike, *, n: int | None = None) -> NDArray[np.intp]:
             f"rollouts: expected {'0 or more' if n is None else f'0 to {n - 1}'}, row {row} is {rollout_M[row]}"
         )
     return rollout_M.astype(np.intp, copy=False)
-
-
-def _step_numbers(rollout_M: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Place of each step among the rows of its rollout, from 0. Shape [M]."""
-    order_M = np.argsort(rollout_M, kind="stable")
-    count_N = np.bincount(rollout_M)
-    start_N = np.cumsum(count_N) - count_N
-    number_M = np.empty(len(rollout_M), dtype=np.intp)
-    number_M[order_M] = np.arange(len(rollout_M)) - start_N[rollout_M[order_M]]
-    return number_M
 
 
 def _thresholds(min_correct: float | ArrayLike, step_M: NDArray[np.intp]) -> NDArray[np.float64]:
