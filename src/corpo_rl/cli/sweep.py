@@ -131,9 +131,12 @@ def sweep(
       corpo-rl sweep --learning-rate 1e-4:1e-3:log --trials 20
       corpo-rl sweep --method corpo,static --group-size 4,8,16 --sampler grid
       corpo-rl sweep --method corpo --min-correct=-0.2,0.2,0.6 --seeds 0,1
-      corpo-rl sweep --method corpo,corpo+batch_std --learning-rate 1e-4:1e-3:log --jobs 4
-      corpo-rl sweep --scale small --pairs pairs.jsonl --learning-rate 1e-4:1e-3:log
-      corpo-rl sweep --learning-rate 1e-4:1e-3:log --ray 10.0.0.1:6379 --out /shared/sweep
+      corpo-rl sweep --method corpo,corpo+batch_std \\
+        --learning-rate 1e-4:1e-3:log --jobs 4
+      corpo-rl sweep --scale small --pairs pairs.jsonl \\
+        --learning-rate 1e-4:1e-3:log
+      corpo-rl sweep --learning-rate 1e-4:1e-3:log --ray 10.0.0.1:6379 \\
+        --out /shared/sweep
     """
     from corpo_rl.experiment.folder import locked
     from corpo_rl.experiment.settings import SCALES
