@@ -2,7 +2,9 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+from pathlib import Path
 
 import pytest
 
@@ -17,6 +19,17 @@ pytest.importorskip("optuna", reason="needs corpo-rl[sweep]")
 RATES = Dimension("learning_rate", low=1e-4, high=1e-2, log=True)
 GROUPS = Dimension("group_size", (4, 8, 16))
 FIXED = Dimension("method", ("corpo",))
+
+
+@pytest.fixture
+def tmp_path(tmp_path):
+    """In memory where that can be: SQLite waits for the disk at every step."""
+    memory = Path("/dev/shm")  # noqa: S108
+    if not memory.is_dir():
+        yield tmp_path
+        return
+    with tempfile.TemporaryDirectory(dir=memory) as folder:
+        yield Path(folder)
 
 
 def plan_of(sampler="tpe", dimensions=(FIXED, RATES, GROUPS), sampler_seed=0, direction="maximize"):
