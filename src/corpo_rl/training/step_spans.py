@@ -1,7 +1,6 @@
 """Which tokens a step is made of: from ranges of characters, ranges of tokens, or the turns of a conversation."""
 
 from collections.abc import Sequence
-from os.path import commonprefix
 from typing import Any, NamedTuple
 
 from corpo_rl.core.steps import NO_STEP
@@ -63,7 +62,7 @@ def token_text(ids: Sequence[int], tokenizer: Any) -> TokenText:
         starts, so_far = [], 0
         for place in range(len(ids)):
             starts.append(so_far)
-            so_far = max(so_far, len(commonprefix([decode(ids[: place + 1]), text])))
+            so_far = max(so_far, _n_common(decode(ids[: place + 1]), text))
     return TokenText(text, starts, [token in special_ids for token in ids])
 
 
@@ -88,6 +87,12 @@ def _windows(ids: Sequence[int], decode: Any) -> list[str]:
         if whole:
             context, read = read, place + 1
     return pieces
+
+
+def _n_common(one: str, other: str) -> int:
+    """Characters that both begin with."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((place for place, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
 def steps_of_characters(found: TokenText, steps: Sequence[Any], *, where: str) -> Steps:
