@@ -193,7 +193,8 @@ def warm_start_examples(rng: np.random.Generator, n: int) -> list[tuple[str, str
         >>> warm_start_examples(np.random.default_rng(0), 2)
         [('86+67+56:', '164;220'), ('34+83+70+10:', '117;198;118')]
     """
-    task, examples = MiniStepsTask(), []
+    task = MiniStepsTask()
+    examples: list[tuple[str, str]] = []
     while len(examples) < n:
         item = make_item(rng, 3 + len(examples) % 2, split=TRAIN, item_id="warmstart")
         if tuple(sorted(item.operands)) not in held_out_problems():
