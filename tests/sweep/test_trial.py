@@ -9,6 +9,8 @@ from corpo_rl.errors import UsageError
 from corpo_rl.experiment.folder import append_row, read_json
 from corpo_rl.experiment.runner import RunError
 from corpo_rl.experiment.settings import MINI
+from corpo_rl.pairs.files import write_pairs
+from corpo_rl.records import VerifierItem
 from corpo_rl.sweep import trial as trials
 from corpo_rl.sweep.plan import prepare_sweep
 from corpo_rl.sweep.space import Dimension
@@ -171,6 +173,26 @@ def test_items_know_their_problems(tmp_path, written):
     found = problems(tmp_path, "in_domain")
     assert len(found) == N_ITEMS
     assert len(np.unique(found)) == N_ITEMS, "no problem comes twice in the mini task"
+
+
+def test_pairs_travel_with_the_sweep_and_those_of_a_problem_stay_together(tmp_path, written):
+    pairs = tmp_path / "pairs.jsonl"
+    splits = [("train", (1, 0))] * 2 + [("in_domain", (1, 0))] * N_ITEMS + [("ood", (1, 1))] * N_ITEMS
+    write_pairs(
+        pairs,
+        [
+            VerifierItem(f"{number}", f"What is {number // 2}?", f"yes {number}", "no", *labels, "gsm8k", split)
+            for number, (split, labels) in enumerate(splits)
+        ],
+    )
+    out = tmp_path / "out"
+    plan = sweep(
+        out, (Dimension("method", ("corpo",)), LEVELS), settings=replace(SETTINGS, task="pairs", pairs=str(pairs))
+    )
+    pairs.unlink()
+    assert sorted(problems(out, "in_domain")) == sorted([*range(N_ITEMS // 2)] * 2)
+    assert work(out, plan, Work("trial", 0, {"min_correct": -0.2})).value == 0.25
+    assert (out / "trials" / "0000" / "judged" / "corpo-s0" / "pairs.jsonl").exists()
 
 
 def test_the_split_must_have_items(tmp_path, written):

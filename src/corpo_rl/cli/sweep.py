@@ -244,13 +244,13 @@ def _check_installed() -> None:
 def _engine(
     out: Path, plan: "Plan", address: str | None, *, jobs: int | None, seed_jobs: int, keep_policies: bool
 ) -> AbstractContextManager["Engine"]:
-    from corpo_rl.sweep.engines import here, on_ray
+    from corpo_rl.sweep.engines import here, on_ray, ray_is_connected
 
     if jobs is not None and jobs < 1:
         raise UsageError(f"--jobs: expected at least 1, got {jobs}")
     if seed_jobs < 1:
         raise UsageError(f"--seed-jobs: expected at least 1, got {seed_jobs}")
-    if address is not None:
+    if address is not None or ray_is_connected():
         return on_ray(out, plan, address=address, slots=jobs, seed_jobs=seed_jobs, keep_policies=keep_policies)
     return here(out, plan, slots=jobs or 1, seed_jobs=seed_jobs, keep_policies=keep_policies)
 
