@@ -5,8 +5,10 @@ As a script it is one process of runs whose completions do not depend on the num
     torchrun --nproc_per_node N -m tests.training.test_steps FOLDER
 """
 
+import doctest
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -38,6 +40,7 @@ pytestmark = [
 ]
 
 ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs/steps.md"
 THRESHOLDS = [0.4, 0.6, 0.4, 0.4]
 """For up to four steps: completions have up to 8 characters, and steps 2."""
 
@@ -394,6 +397,23 @@ def test_the_audit_reads_the_log(tmp_path):
     )
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout)["n_rollouts"] == 16
+
+
+# The page
+
+
+def test_the_examples_of_the_documentation():
+    assert doctest.testfile(str(PAGE), module_relative=False, raise_on_error=True).attempted == 9
+
+
+def test_the_trainer_of_the_documentation_runs_as_it_stands(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (code,) = re.findall(r"```python\n(from datasets.*?)```", PAGE.read_text(encoding="utf-8"), flags=re.DOTALL)
+    names = {}
+    exec(code, names)  # noqa: S102
+    entry = names["trainer"].state.log_history[-1]
+    assert entry["corpo/steps/reinforced_failure_share"] == 0.0
+    assert entry["corpo/steps/per_rollout"] > 0
 
 
 # Settings
