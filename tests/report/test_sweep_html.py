@@ -95,6 +95,13 @@ def test_trials_of_one_listed_value_stand_side_by_side():
     assert labels == ["4", "16"], "numbers by size"
 
 
+def test_numbers_have_a_true_minus_and_names_are_left_alone():
+    levels = [{"name": "method", "choices": ["a-b"]}, {"name": "min_correct", "choices": [-0.2, 0.2]}]
+    page = sweep_html(document_of(2, dimensions=levels))
+    assert ">\N{MINUS SIGN}0.2</td>" in page
+    assert ">a-b</td>" in page
+
+
 def test_many_trials_wait_to_be_opened():
     assert "<summary>40 more</summary>" in PAGES["many"]
     assert words(PAGES["many"]).count("same values as trial 0") == 2

@@ -80,7 +80,7 @@ def test_killed_in_a_trial_and_between_two_it_finds_the_same(undisturbed, tmp_pa
     kill_when(out, lambda: (trial / "outcome.json").exists())
     assert not (out / "trials" / "0001" / "outcome.json").exists()
 
-    stdout, stderr = finish(out, "--confirm-seeds=5")
+    stdout, stderr = finish(out, "--confirm-seeds=none")
     results = json.loads((out / "results.json").read_text())
     assert results["trials"] == expected["trials"]
     assert (results["best"], results["start"], results["splits"]) == (
@@ -89,8 +89,6 @@ def test_killed_in_a_trial_and_between_two_it_finds_the_same(undisturbed, tmp_pa
         expected["splits"],
     )
     check_sweep(results)
-    assert results["confirmation"]["seeds"] == [5]
-    assert results["confirmation"]["parts"].keys() == {"selection", "held_out", "ood", "other_domain"}
     assert stdout.startswith(sweep_text(results))
     assert str(out / "report.html") in stdout
     assert "trial 2 of 3: failed: corpo-s0: RuntimeError" in stderr

@@ -116,10 +116,9 @@ def _best(document: Document) -> str:
     rows = ""
     for name, value in in_order(params):
         label = LABELS.get(name, shown(name))
-        among = text_html(minus(f"of {space.get(label, '')}")) if name in searched(document) else "fixed"
+        among = prose_html(f"of {space.get(label, '')}") if name in searched(document) else "fixed"
         rows += (
-            f"<div><dt>{text_html(label)}</dt><dd><b>{text_html(minus(short(value)))}</b>"
-            f' <span class="none">{among}</span></dd></div>'
+            f'<div><dt>{text_html(label)}</dt><dd><b>{_value(value)}</b> <span class="none">{among}</span></dd></div>'
         )
     return f'<div class="picture"><h2>The best setting</h2><dl class="pairs best">{rows}</dl></div>'
 
@@ -227,7 +226,8 @@ def _trials(document: Document) -> str:
 def _row(document: Document, trial: Trial, names: list[str]) -> str:
     is_best = trial["number"] == document["best"]
     params = "".join(
-        f'<td data-label="{text_html(LABELS[name])}">{minus(text_html(short(trial["params"].get(name, ""))))}</td>'
+        f'<td{class_html("name" if name == "method" else "")} data-label="{text_html(LABELS[name])}">'
+        f"{_value(trial['params'].get(name, ''))}</td>"
         for name in names
     )
     if trial["state"] == "failed":
@@ -242,6 +242,11 @@ def _row(document: Document, trial: Trial, names: list[str]) -> str:
         f'<tr{class_html(kind)}><th scope="row">{trial["number"]}</th>{figures}{params}'
         f'<td class="reason" data-label="note">{note}</td></tr>\n'
     )
+
+
+def _value(value: object) -> str:
+    """A value of a dimension; only numbers get a true minus sign, names are copied as they are."""
+    return text_html(short(value)) if isinstance(value, str) else minus(text_html(short(value)))
 
 
 def _note(trial: Trial, *, is_best: bool) -> str:

@@ -117,7 +117,7 @@ def _axes(frame: _Frame, dimension: Mapping[str, Any], *, with_strip: bool) -> I
         yield f'<text class="tick" x="{LEFT - 5}" y="{y:.1f}" text-anchor="end">failed</text>'
     y = TOP + HEIGHT + (STRIP if with_strip else 0) + 14
     for x, label in _ticks(dimension):
-        yield f'<text class="tick" x="{x:.1f}" y="{y}" text-anchor="middle">{text_html(minus(label))}</text>'
+        yield f'<text class="tick" x="{x:.1f}" y="{y}" text-anchor="middle">{text_html(label)}</text>'
 
 
 def _round_values(low: float, high: float) -> list[float]:
@@ -133,13 +133,13 @@ def _ticks(dimension: Mapping[str, Any]) -> Iterator[tuple[float, str]]:
         columns = _columns(dimension)
         letters = max(3, int((WIDTH - LEFT - RIGHT) / len(columns) / 5.5))
         for place, value in enumerate(columns):
-            text = short(value)
+            text = short(value) if isinstance(value, str) else minus(short(value))
             yield _center(place, len(columns)), text if len(text) <= letters else text[: letters - 1] + "~"
         return
     low, high = float(dimension["low"]), float(dimension["high"])
     for share in (0.0, 0.5, 1.0):
         value = low * (high / low) ** share if dimension["log"] else low + share * (high - low)
-        yield LEFT + 12 + (WIDTH - LEFT - RIGHT - 24) * share, short(value)
+        yield LEFT + 12 + (WIDTH - LEFT - RIGHT - 24) * share, minus(short(value))
 
 
 def _point(document: Document, trial: Trial, x: float, frame: _Frame) -> Iterator[str]:
