@@ -49,6 +49,18 @@ class ParseFailure(CorpoError, ValueError):
         self.kind = kind
 
 
+class Unscorable(CorpoError):
+    """Nothing can be said of what a completion is worth: it is counted, and in no other figure.
+
+    Args:
+        kind: Short name of the reason, counted in reports ("not_judged").
+    """
+
+    def __init__(self, kind: str) -> None:
+        super().__init__(f"nothing can be said of what the completion is worth: {kind}")
+        self.kind = kind
+
+
 class MissingExtraError(CorpoError, ImportError):
     """A part of the package needs libraries that are not installed."""
 

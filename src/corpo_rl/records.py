@@ -1,5 +1,6 @@
 """Frozen records passed between the parts."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -84,6 +85,8 @@ class Problem:
     """Code that a completion continues, e.g. HumanEval's signature and docstring; empty where answers stand alone."""
     reference: str | None = None
     """The problem's own solution as a whole program or answer, if it ships one: it has to be judged right."""
+    split: str | None = None
+    """Part of the data set that its row names, if it names one; the task `code` goes by it, `pairs build` does not."""
 
 
 @dataclass(frozen=True)
@@ -195,13 +198,19 @@ class Graded:
     """Verdict of a task on one completion."""
 
     reward: float
-    """In task units; the task's `unparsable_reward` when the completion could not be parsed."""
+    """In task units; the task's `unparsable_reward` when the completion could not be parsed, NaN when it could not be
+    judged."""
     correct: bool
-    """Whether `reward >= min_correct`."""
+    """Whether `reward >= min_correct`; False when that is not known."""
     failure: str | None
-    """Kind of parse failure, or None when the completion parsed."""
+    """Kind of parse failure, or why nothing could be said of it; None when the completion parsed and was judged."""
     measures: Mapping[str, float] = field(default_factory=dict)
     """Task-specific figures of a parsed completion (for the verifier: brier, score_accuracy, hedge)."""
+
+    @property
+    def scorable(self) -> bool:
+        """Whether anything is known of what the completion is worth."""
+        return not math.isnan(self.reward)
 
 
 @dataclass(frozen=True)

@@ -435,6 +435,15 @@ def test_problems_that_cannot_be_judged_are_left_out_when_asked(tmp_path):
         read_problems(path)
 
 
+@pytest.mark.parametrize("row", [apps(), contest(), mbpp(), humaneval(), own({"cases": [{"input": "", "output": ""}]})])
+def test_a_row_may_name_its_split(tmp_path, row):
+    assert only(tmp_path, row).split is None
+    assert only(tmp_path, {**row, "split": ""}).split is None
+    assert only(tmp_path, {**row, "split": "ood"}).split == "ood"
+    with pytest.raises(DataError, match=r"p.jsonl:1: .*split.*found 3"):
+        only(tmp_path, {**row, "split": 3})
+
+
 def test_the_form_can_be_given(tmp_path):
     both = {**apps(), "answer": "42"}
     assert isinstance(only(tmp_path, both).tests, ProgramTests)

@@ -1,12 +1,13 @@
 """Reader of problems whose answers a machine can judge. `docs/problems.md` shows every form."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from corpo_rl.errors import DataError, UsageError
 from corpo_rl.pairs.answer_forms import ANSWERS, QUESTIONS, math_problem
+from corpo_rl.pairs.fields import optional_text
 from corpo_rl.pairs.own_form import own_problem
 from corpo_rl.pairs.problem_forms import humaneval_problem, mbpp_problem
 from corpo_rl.pairs.program_forms import TEST_KINDS, apps_problem, code_contests_problem
@@ -75,6 +76,7 @@ def read_usable_problems(path: Path, *, form: str | None = None, kinds: Collecti
             )
         try:
             problem = _problem(row, found, where=where, number=number, kinds=kinds)
+            problem = replace(problem, split=optional_text(row, "split", where=where))
         except DataError as error:
             left_out.append(str(error))
             continue
