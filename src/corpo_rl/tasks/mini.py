@@ -16,7 +16,7 @@ import numpy as np
 
 from corpo_rl.errors import ParseFailure, UsageError
 from corpo_rl.records import EVALUATION_SPLITS, TRAIN, VerifierItem
-from corpo_rl.tasks.verifier import MIN_CORRECT, UNPARSABLE_REWARD, Scores, min_margin_reward, verifier_measures
+from corpo_rl.tasks.verifier import UNPARSABLE_REWARD, Scores, verifier_measures, verifier_reward
 
 SUMS = "sums"
 DIFFERENCES = "differences"
@@ -51,6 +51,12 @@ class MiniTask:
             one right answer; both wrong means two different numbers.
         other_domain: differences, one candidate right and one wrong.
 
+    Args:
+        reward: A name in `tasks.verifier.REWARDS`; `min_correct` follows it.
+
+    Raises:
+        UsageError: No reward has this name.
+
     Example:
         >>> task = MiniTask()
         >>> item = task.items("in_domain")[1]
@@ -61,8 +67,12 @@ class MiniTask:
     """
 
     name = "mini"
-    min_correct = MIN_CORRECT
     unparsable_reward = UNPARSABLE_REWARD
+
+    def __init__(self, *, reward: str = "min_margin") -> None:
+        chosen = verifier_reward(reward)
+        self.min_correct = chosen.min_correct
+        self._reward = chosen.of
 
     def items(self, split: str) -> Sequence[VerifierItem]:
         """Items of a split; the same ones, in the same order, on every call and machine.
@@ -98,8 +108,8 @@ class MiniTask:
         return scores
 
     def reward(self, item: VerifierItem, answer: Scores) -> float:
-        """Signed margin of the worse score, in [-1, 1]; see `tasks.verifier`."""
-        return min_margin_reward(item, answer)
+        """In [-1, 1], for `min_margin` the signed margin of the worse score; see `tasks.verifier.REWARDS`."""
+        return self._reward(item, answer)
 
     def measures(self, item: VerifierItem, answer: Scores) -> Mapping[str, float]:
         """Brier score, score accuracy and hedge; see `tasks.verifier`."""

@@ -7,7 +7,7 @@ import numpy as np
 
 from corpo_rl.errors import DataError, ParseFailure
 from corpo_rl.records import VerifierItem
-from corpo_rl.tasks.verifier import MIN_CORRECT, UNPARSABLE_REWARD, Scores, min_margin_reward, verifier_measures
+from corpo_rl.tasks.verifier import UNPARSABLE_REWARD, Scores, verifier_measures, verifier_reward
 
 _SCORE_LINE = re.compile(r"([AB]):[ \t]*(\S.*)?")
 _INTEGER = re.compile(r"[+-]?[0-9]{1,4}")
@@ -20,16 +20,20 @@ class PairsTask:
 
     Args:
         items: The pairs, of any splits.
+        reward: A name in `tasks.verifier.REWARDS`; `min_correct` follows it.
 
     Raises:
         DataError: There is no item.
+        UsageError: No reward has this name.
     """
 
     name = "pairs"
-    min_correct = MIN_CORRECT
     unparsable_reward = UNPARSABLE_REWARD
 
-    def __init__(self, items: Sequence[VerifierItem]) -> None:
+    def __init__(self, items: Sequence[VerifierItem], *, reward: str = "min_margin") -> None:
+        chosen = verifier_reward(reward)
+        self.min_correct = chosen.min_correct
+        self._reward = chosen.of
         if not items:
             raise DataError("pairs: expected at least one pair, found none")
         self._items_of: dict[str, list[VerifierItem]] = {}
@@ -90,8 +94,8 @@ class PairsTask:
         return f"A: {score_a}\nB: {score_b}"
 
     def reward(self, item: VerifierItem, answer: Scores) -> float:
-        """See `corpo_rl.tasks.verifier.min_margin_reward`."""
-        return min_margin_reward(item, answer)
+        """In [-1, 1]; see `corpo_rl.tasks.verifier.REWARDS`."""
+        return self._reward(item, answer)
 
     def measures(self, item: VerifierItem, answer: Scores) -> Mapping[str, float]:
         """See `corpo_rl.tasks.verifier.verifier_measures`."""
