@@ -106,9 +106,10 @@ def test_split_by_hash_goes_by_instruction_alone(tmp_path):
     n_held_out = sum(split == "in_domain" for split in split_of.values())
     assert 30 <= n_held_out <= 90, "one in five of 300, give or take four standard errors of 6.9"
     # a rewording that differs by case and points only is the same instruction
-    assert normalised("Name 7!") == normalised("name 7")
-    items = read_rubric(write(tmp_path, [*rows, {**rows[21], "instruction": "name 7!", "response": "x"}]))
-    assert items[-1].split == split_of["Name 7"]
+    assert normalised("NAME 7!") == normalised("Name 7")
+    reworded = [{**row, "instruction": row["instruction"].upper() + "!", "response": "x"} for row in rows[::3]]
+    items = read_rubric(write(tmp_path, [*rows, *reworded]))
+    assert [item.split for item in items[900:]] == [item.split for item in items[:900:3]]
 
 
 @pytest.mark.parametrize(
