@@ -1,5 +1,6 @@
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -11,9 +12,10 @@ import pytest
 from click.testing import CliRunner
 
 from corpo_rl.cli.compare import DEFAULT_METHODS, compare
-from corpo_rl.errors import MissingExtraError
+from corpo_rl.errors import MissingExtraError, UsageError
 from corpo_rl.experiment.settings import SCALES, check_methods
 from corpo_rl.report.schema import check_results
+from corpo_rl.tasks.verifier import REWARDS
 
 needs_train = pytest.mark.skipif(find_spec("trl") is None, reason="trains: needs corpo-rl[train]")
 
@@ -25,6 +27,27 @@ def test_choices_written_out_for_a_quick_help_are_the_real_ones():
     (scale,) = (option for option in compare.params if option.name == "scale")
     assert list(scale.type.choices) == list(SCALES)
     check_methods(tuple(DEFAULT_METHODS.split(",")))
+    (reward,) = (option for option in compare.params if option.name == "reward")
+    assert list(reward.type.choices) == list(REWARDS)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--data", "x.jsonl"], "--data: the task 'mini' takes no file, found x.jsonl"),
+        (["--scale=small", "--data", "x.jsonl"], "--data: the task pairs takes its file by --pairs"),
+        (["--task=pairs", "--data", "x.jsonl"], "--data: the task pairs takes its file by --pairs"),
+        (["--task=code"], "--data: expected the path of a file of problems with tests for the task code"),
+        (["--task=code", "--data", "x.jsonl", "--reward=brier"], "--reward: the task 'code' has a reward of its own"),
+        (["--task=nonsense"], "--task: expected mini, pairs, rubric, code"),
+        (["--task=absent.py:Task"], "--task: expected mini, pairs, rubric, code.* got '/.*/absent.py:Task'"),
+    ],
+)
+def test_a_task_that_cannot_be_had_is_told_before_anything_is_made(tmp_path, arguments, message):
+    result = CliRunner().invoke(compare, ["--out", str(tmp_path / "out"), *arguments])
+    assert isinstance(result.exception, UsageError)
+    assert re.search(message, str(result.exception)), result.exception
+    assert not (tmp_path / "out").exists()
 
 
 def start(out, *arguments):

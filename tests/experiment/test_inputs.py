@@ -1,10 +1,17 @@
+import gzip
+import json
 from dataclasses import replace
+from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from corpo_rl.errors import DataError, UsageError
-from corpo_rl.experiment.inputs import fitting_items, load_task
+from corpo_rl.experiment.inputs import check_spec, fitting_items, load_task, task_from_spec
+from corpo_rl.experiment.runner import prepare
 from corpo_rl.experiment.settings import MINI
+from corpo_rl.tasks.verifier import REWARDS, Scores
 
 TASK = """
 class Copy:
@@ -55,13 +62,118 @@ def test_a_task_of_the_users_own(task_file, tmp_path):
     [
         ("{file}:Half", "is not a Task, it lacks min_correct, unparsable_reward, items"),
         ("{file}:None", "has no class"),
-        ("nonsense", "expected mini, pairs or FILE.py:NAME"),
-        ("/no/such.py:X", "expected mini, pairs or FILE.py:NAME"),
+        ("nonsense", "expected mini, pairs, rubric, code or FILE.py:NAME"),
+        ("/no/such.py:X", "expected mini, pairs, rubric, code or FILE.py:NAME"),
     ],
 )
 def test_what_is_no_task_is_told(task_file, tmp_path, spec, message):
     with pytest.raises(UsageError, match=message):
         load_task(replace(MINI, task=spec.format(file=task_file)), tmp_path)
+
+
+PAIR = {"problem": "1+1", "answer_a": "2", "answer_b": "3", "label_a": 1, "label_b": 0, "domain": "sums"}
+CODE = {"text": "Write double(x).", "tests": {"entry_point": "double", "source": "assert double(2) == 4"}}
+
+
+@pytest.fixture
+def files(tmp_path):
+    """A file for each task that takes one."""
+    rows = {
+        "pairs": [
+            {**PAIR, "item_id": "1", "split": "train"},
+            {**PAIR, "item_id": "2", "problem": "2+2", "split": "in_domain"},
+        ],
+        "code": [{**CODE, "problem_id": "1", "split": "train"}, {**CODE, "problem_id": "2", "split": "in_domain"}],
+    }
+    for name in rows:
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows[name]))
+    return {name: tmp_path / f"{name}.jsonl" for name in rows}
+
+
+@pytest.mark.parametrize("name", ["pairs", "code"])
+def test_tasks_of_a_file(files, name):
+    task = task_from_spec(name, data=files[name])
+    assert task.name == name
+    assert len(task.items("train")) == 1
+
+
+def test_a_reward_brings_its_own_threshold(files):
+    for task in ("mini", "pairs"):
+        data = files.get(task)
+        assert task_from_spec(task, data=data).min_correct == 0.2
+        assert task_from_spec(task, data=data, reward="min_margin").min_correct == 0.2
+        brier = task_from_spec(task, data=data, reward="brier")
+        assert brier.min_correct == REWARDS["brier"].min_correct != 0.2
+        item = brier.items("train")[0]
+        assert brier.reward(item, Scores(5, 5)) == 0.5, "min_margin gives the hedge 0"
+
+
+@pytest.mark.parametrize(
+    ("spec", "data", "reward", "message"),
+    [
+        ("pairs", None, None, "--pairs: expected the path of a file of pairs for the task pairs .*corpo-rl pairs"),
+        ("rubric", None, None, "--data: expected the path of a file of rubric items for the task rubric"),
+        ("code", None, None, "--data: expected the path of a file of problems with tests for the task code"),
+        ("mini", "x.jsonl", None, "--data: the task 'mini' takes no file, found x.jsonl; leave it out"),
+        ("my.py:Task", "x.jsonl", None, "--data: the task 'my.py:Task' takes no file"),
+        ("mini", None, "best", "--reward: expected one of min_margin, brier, got 'best'"),
+        ("code", "x.jsonl", "brier", "--reward: the task 'code' has a reward of its own, got 'brier'; leave it out"),
+    ],
+)
+def test_a_file_or_reward_missing_or_not_wanted_is_told(spec, data, reward, message):
+    for refuse in (check_spec, task_from_spec):
+        with pytest.raises(UsageError, match=message):
+            refuse(spec, data=None if data is None else Path(data), reward=reward)
+
+
+def test_an_experiment_has_its_own_copy_of_the_file_and_knows_its_content(files, tmp_path):
+    settings = replace(MINI, task="code", data=str(files["code"]))
+    out = tmp_path / "out"
+    stored = prepare(out, settings)
+    assert stored.data.startswith("sha256:")
+    assert stored.pairs is None
+    files["code"].rename(tmp_path / "moved.jsonl")
+    assert [item.problem_id for item in load_task(stored, out).items("train")] == ["1"]
+    assert prepare(out, replace(settings, data=str(tmp_path / "moved.jsonl"))) == stored
+    (tmp_path / "moved.jsonl").write_text((tmp_path / "moved.jsonl").read_text().replace("double", "twice"))
+    with pytest.raises(UsageError, match=r"holds another experiment .data is 'sha256:"):
+        prepare(out, replace(settings, data=str(tmp_path / "moved.jsonl")))
+    with pytest.raises(DataError, match="expected a readable data file, found No such file"):
+        prepare(tmp_path / "other", settings)
+
+
+@pytest.mark.parametrize("ending", [".jsonl.gz", ".json", ".parquet"])
+def test_a_copy_is_read_as_its_source_was(files, tmp_path, ending):
+    rows = [json.loads(line) for line in files["code"].read_text().splitlines()]
+    path = tmp_path / f"my.data{ending}"
+    if ending == ".parquet":
+        pq.write_table(pa.Table.from_pylist(rows), path)
+    else:
+        text = json.dumps(rows) if ending == ".json" else files["code"].read_text()
+        path.write_bytes(gzip.compress(text.encode()) if ending.endswith("gz") else text.encode())
+    stored = prepare(tmp_path / "out", replace(MINI, task="code", data=str(path)))
+    path.unlink()
+    assert [item.problem_id for item in load_task(stored, tmp_path / "out").items("in_domain")] == ["2"]
+
+
+def test_a_broken_or_missing_copy_is_told(files, tmp_path):
+    stored = prepare(tmp_path / "out", replace(MINI, task="code", data=str(files["code"])))
+    (tmp_path / "out" / "data.jsonl").unlink()
+    with pytest.raises(DataError, match=r"out/data: .*No such file"):
+        load_task(stored, tmp_path / "out")
+
+
+def test_a_broken_file_is_told_before_anything_is_made(tmp_path):
+    (tmp_path / "p.jsonl").write_text(json.dumps({**CODE, "problem_id": "1", "tests": {}}) + "\n")
+    with pytest.raises(DataError, match=r"p.jsonl:1: a problem without tests"):
+        prepare(tmp_path / "out", replace(MINI, task="code", data=str(tmp_path / "p.jsonl")))
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_warm_up_that_the_task_cannot_teach_is_told_before_anything_is_made(files, tmp_path):
+    with pytest.raises(UsageError, match=r"--warmup-steps: the task code shows no example .*add --warmup-steps 0"):
+        prepare(tmp_path / "out", replace(MINI, task="code", data=str(files["code"]), warmup_steps=3))
+    assert not (tmp_path / "out").exists()
 
 
 def test_long_items_are_left_out_and_counted(task_file, tmp_path):

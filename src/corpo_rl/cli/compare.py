@@ -36,8 +36,18 @@ def _positive_list(text: str, flag: str) -> tuple[int, ...]:
     show_default=True,
     help="Preset: the embedded policy on sums, or SmolLM2-135M on --pairs.",
 )
-@click.option("--task", help="mini, pairs, or FILE.py:NAME of your own Task class.")
+@click.option(
+    "--task", help="mini, pairs, rubric, code, puzzles:NAME[,NAME...], or FILE.py:NAME of your own Task class."
+)
 @click.option("--pairs", type=click.Path(path_type=Path), help="Pairs file (JSONL) of the task 'pairs'.")
+@click.option(
+    "--data", type=click.Path(path_type=Path), help="File of the task 'rubric' (its items) or 'code' (problems)."
+)
+@click.option(
+    "--reward",
+    type=click.Choice(["min_margin", "brier"]),
+    help="Reward of the tasks 'mini' and 'pairs'; the least that is correct follows it.  [default: min_margin]",
+)
 @click.option("--policy", help="mini, smollm2, a local model folder, or a hub id.")
 @click.option(
     "--methods",
@@ -91,7 +101,7 @@ def _positive_list(text: str, flag: str) -> tuple[int, ...]:
 def compare(
     scale: str, methods: str, seeds: str, out: Path | None, jobs: int | None, force: bool, as_json: bool, **options: Any
 ) -> None:
-    """Train a verifier under several advantage estimators, and compare what they did and what came of it.
+    """Train a policy under several advantage estimators, and compare what they did and what came of it.
 
     All methods start from the same policy and meet the same data in the same order. Every run has its own folder in
     --out. A killed comparison goes on with the same command; finished runs are not redone, and more --methods or
@@ -109,6 +119,14 @@ def compare(
       corpo-rl compare --scale small --pairs pairs.jsonl --steps 3
       corpo-rl compare --policy ./my-model --pairs pairs.jsonl --task pairs
       corpo-rl compare --task my_task.py:MyTask --policy ./my-model
+      corpo-rl compare --task code --data problems.jsonl --policy ./my-model \\
+        --max-prompt-tokens 512 --max-new-tokens 512
+      corpo-rl compare --reward brier --out runs/brier
+
+    \b
+    A task other than mini and pairs needs a policy that knows its words, and
+    --max-prompt-tokens and --max-new-tokens that suit it: the presets' are for
+    short scores. With --scale small it may need --warmup-steps 0 too.
     """
     from corpo_rl.experiment.results import collect
     from corpo_rl.experiment.runner import prepare, run_all
@@ -134,13 +152,16 @@ def compare(
 
 def _settings(preset: "Settings", options: dict[str, Any]) -> "Settings":
     given = {name: value for name, value in options.items() if value is not None}
-    if "curated" in given:
-        given["curated"] = str(given["curated"])
+    for name in ("pairs", "data", "curated"):
+        if name in given:
+            given[name] = str(given[name])
     if "pairs" in given:
-        given["pairs"] = str(given["pairs"])
         given.setdefault("task", "pairs")
-    if ":" in given.get("task", ""):
-        path, _, name = given["task"].rpartition(":")
+    task = given.get("task", preset.task)
+    if "data" in given and task == "pairs":
+        raise UsageError("--data: the task pairs takes its file by --pairs, found --data; use that")
+    path, _, name = task.rpartition(":")
+    if path.endswith(".py"):
         given["task"] = f"{Path(path).resolve()}:{name}"
     if "group_selection" in given:
         given.setdefault("on_deselected", "drop")

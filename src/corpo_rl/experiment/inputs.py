@@ -19,37 +19,108 @@ if TYPE_CHECKING:
 PAIRS_FILE = "pairs.jsonl"
 """Copy of the pairs inside the experiment's folder, so that a moved or edited file changes nothing."""
 
-TASK_NAMES = ("mini", "pairs")
+TASK_FORMS = "mini, pairs, rubric, code or FILE.py:NAME of a Task class"
+
+_DATA_OF = {
+    "pairs": ("pairs", "make one with: corpo-rl pairs gsm8k"),
+    "rubric": ("rubric items", "docs/tasks.md shows the form"),
+    "code": ("problems with tests", "docs/problems.md shows the forms"),
+}
+"""Tasks whose items come from a file: what is in it, and how to come by one."""
+
+
+def data_file(folder: Path, source: str | Path) -> Path:
+    """Place inside an experiment's folder of a task's data file, which keeps the ending that tells its container."""
+    return folder / f"data{Path(source).suffix}"
+
+
+def check_spec(spec: str, *, data: Path | None, reward: str | None) -> None:
+    """Refuse what `task_from_spec` refuses without a look at a file.
+
+    Raises:
+        UsageError: An unknown reward, a file or a reward that the task does not take, or no file where it takes one.
+    """
+    if spec in _DATA_OF and data is None:
+        what, how = _DATA_OF[spec]
+        option = "--pairs" if spec == "pairs" else "--data"
+        raise UsageError(f"{option}: expected the path of a file of {what} for the task {spec} ({how})")
+    if spec not in _DATA_OF and data is not None:
+        raise UsageError(
+            f"--data: the task {spec!r} takes no file, found {data}; leave it out, or give --task rubric or code"
+        )
+    if reward is not None:
+        from corpo_rl.tasks.verifier import REWARDS
+
+        if reward not in REWARDS:
+            raise UsageError(f"--reward: expected one of {', '.join(REWARDS)}, got {reward!r}")
+        if spec not in ("mini", "pairs"):
+            raise UsageError(f"--reward: the task {spec!r} has a reward of its own, got {reward!r}; leave it out")
+
+
+def task_from_spec(spec: str, *, data: Path | None, reward: str | None = None) -> Task:
+    """The task of a name, as `--task`, `--data` and `--reward` give it.
+
+    Args:
+        spec: "mini", "pairs", "rubric", "code", or "FILE.py:NAME", a class of the user's.
+        data: File of the items of "pairs", "rubric" and "code"; None for the others.
+        reward: For "mini" and "pairs" a name in `tasks.verifier.REWARDS`, or None for the task's own.
+
+    Raises:
+        UsageError: No such task or reward, the file is missing where one is needed, or one is given where none is.
+        DataError: The file is broken.
+    """
+    check_spec(spec, data=data, reward=reward)
+    if spec == "mini":
+        from corpo_rl.tasks.mini import MiniTask
+
+        return MiniTask() if reward is None else MiniTask(reward=reward)
+    if data is not None:
+        return _task_of_file(spec, data, reward=reward)
+    return _user_task(spec)
 
 
 def load_task(settings: Settings, folder: Path) -> Task:
-    """The task of an experiment in `folder`.
+    """The task of an experiment in `folder`, on the folder's own copy of its file.
 
     Raises:
         UsageError: No such task.
         DataError: The task's file is broken.
     """
-    if settings.task == "mini":
-        from corpo_rl.tasks.mini import MiniTask
-
-        task: Task = MiniTask()
-    elif settings.task == "pairs":
-        from corpo_rl.pairs.files import read_pairs
-        from corpo_rl.tasks.pairs import PairsTask
-
-        task = PairsTask(read_pairs(folder / PAIRS_FILE))
-    else:
-        task = _user_task(settings.task)
+    data = None
+    if settings.task == "pairs":
+        data = folder / PAIRS_FILE
+    elif settings.data is not None:
+        data = next(iter(sorted(folder.glob("data*"))), data_file(folder, ""))
+    task = task_from_spec(settings.task, data=data, reward=settings.reward)
     if settings.min_correct is not None:
         task.min_correct = settings.min_correct
     return task
+
+
+def _task_of_file(spec: str, data: Path, *, reward: str | None) -> Task:
+    if spec == "pairs":
+        from corpo_rl.pairs.files import read_pairs
+        from corpo_rl.tasks.pairs import PairsTask
+
+        items = read_pairs(data)
+        return PairsTask(items) if reward is None else PairsTask(items, reward=reward)
+    if spec == "rubric":
+        from corpo_rl.pairs.rubric_files import read_rubric
+        from corpo_rl.tasks.rubric import RubricTask
+
+        return RubricTask(read_rubric(data))
+    from corpo_rl.experiment.judging import ProgramJudges
+    from corpo_rl.pairs.problems import read_problems
+    from corpo_rl.tasks.code import CodeTask
+
+    return CodeTask(read_problems(data), judge=ProgramJudges())
 
 
 def _user_task(spec: str) -> Task:
     """An instance of the class NAME in the file of "FILE.py:NAME", the user's own code."""
     path, _, name = spec.rpartition(":")
     if not path.endswith(".py") or not Path(path).is_file():
-        raise UsageError(f"--task: expected {', '.join(TASK_NAMES)} or FILE.py:NAME of a Task class, got {spec!r}")
+        raise UsageError(f"--task: expected {TASK_FORMS}, got {spec!r}")
     module_spec = importlib.util.spec_from_file_location("corpo_rl_user_task", path)
     assert module_spec is not None
     assert module_spec.loader is not None

@@ -14,13 +14,10 @@ from typing import Any
 from corpo_rl.errors import CorpoError, DataError, UsageError
 from corpo_rl.experiment.curated import CURATED_FILE, keep_curated
 from corpo_rl.experiment.folder import is_full, locked, read_json, write_json
-from corpo_rl.experiment.inputs import PAIRS_FILE, load_task
+from corpo_rl.experiment.inputs import PAIRS_FILE, check_spec, data_file, task_from_spec
 from corpo_rl.experiment.settings import Settings, check_methods, first_difference
 from corpo_rl.experiment.worker import BASE, NO_SPACE, is_finished, job_name
-from corpo_rl.pairs.files import read_pairs
 from corpo_rl.records import TRAIN
-from corpo_rl.tasks.base import Task
-from corpo_rl.tasks.pairs import PairsTask
 
 SCHEMA = "corpo-rl.experiment/1"
 
@@ -41,20 +38,23 @@ def prepare(out: Path, settings: Settings) -> Settings:
 
     Args:
         out: Folder of the experiment.
-        settings: With `pairs` and `curated` as paths of files.
+        settings: With `pairs`, `data` and `curated` as paths of files.
 
     Returns:
         The settings as stored, with fingerprints of the files in the place of their paths.
 
     Raises:
-        UsageError: The folder holds something else.
-        DataError: The pairs file, the list of prompts, or the user's task, is broken.
+        UsageError: The folder holds something else, or the settings name no task.
+        DataError: The task's file, the list of prompts, or the user's task, is broken.
     """
-    if settings.task == "pairs":
-        if settings.pairs is None:
-            raise UsageError("--pairs: expected the path of a pairs file (make one with: corpo-rl pairs gsm8k)")
-        pairs = Path(settings.pairs)
-        settings = replace(settings, pairs=f"sha256:{_fingerprint(pairs, 'pairs file')}")
+    spec, reward = settings.task, settings.reward
+    given = settings.pairs if spec == "pairs" else settings.data
+    source = None if given is None else Path(given)
+    check_spec(spec, data=source, reward=reward)
+    if source is not None and spec == "pairs":
+        settings = replace(settings, pairs=f"sha256:{_fingerprint(source, 'pairs file')}")
+    elif source is not None:
+        settings = replace(settings, data=f"sha256:{_fingerprint(source, 'data file')}")
     curated = None if settings.curated is None else Path(settings.curated)
     if curated is not None:
         settings = replace(settings, curated=f"sha256:{_fingerprint(curated, 'list of prompts')}")
@@ -69,15 +69,17 @@ def prepare(out: Path, settings: Settings) -> Settings:
     if out.exists() and any(path.name != ".lock" for path in out.iterdir()):
         raise UsageError(f"{out}: expected a new or empty folder, or one of this experiment; give another --out")
     # A broken file is told now and by its own name, before anything is made, and not by the first worker.
-    if settings.task == "pairs":
-        task: Task = PairsTask(read_pairs(pairs))
-    else:
-        task = load_task(settings, out)
+    task = task_from_spec(spec, data=source, reward=reward)
+    if settings.warmup_steps and not hasattr(task, "format_example"):
+        raise UsageError(
+            f"--warmup-steps: the task {task.name} shows no example of its answers' form to warm a policy up with, got "
+            f"{settings.warmup_steps} steps; add --warmup-steps 0"
+        )
     if curated is not None:
         keep_curated(task, task.items(TRAIN), curated)
     out.mkdir(parents=True, exist_ok=True)
-    if settings.task == "pairs":
-        shutil.copyfile(pairs, out / PAIRS_FILE)
+    if source is not None:
+        shutil.copyfile(source, out / PAIRS_FILE if spec == "pairs" else data_file(out, source))
     if curated is not None:
         shutil.copyfile(curated, out / CURATED_FILE)
     write_json(stored, {"schema": SCHEMA, "settings": asdict(settings)})

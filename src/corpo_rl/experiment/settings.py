@@ -19,9 +19,13 @@ class Settings:
     """Settings shared by every run of a comparison. Runs differ in method and seed, and in nothing else."""
 
     task: str
-    """"mini", "pairs", or "FILE.py:NAME", a task of the user's."""
+    """"mini", "pairs", "rubric", "code", "puzzles:NAME[,NAME...]", or "FILE.py:NAME", a task of the user's."""
     pairs: str | None
     """Pairs file of the task "pairs"; its content is fingerprinted, its place is not."""
+    data: str | None
+    """File of the tasks "rubric" and "code", fingerprinted as the pairs are."""
+    reward: str | None
+    """Reward of the tasks "mini" and "pairs", of `tasks.verifier.REWARDS`; None is the task's own."""
     policy: str
     """"mini", "smollm2", a local folder, or a hub id."""
     steps: int
@@ -114,6 +118,8 @@ class Settings:
 MINI = Settings(
     task="mini",
     pairs=None,
+    data=None,
+    reward=None,
     policy="mini",
     steps=100,
     group_size=8,
@@ -145,6 +151,8 @@ MINI = Settings(
 SMALL = Settings(
     task="pairs",
     pairs=None,
+    data=None,
+    reward=None,
     policy="smollm2",
     steps=30,
     group_size=8,
@@ -173,7 +181,7 @@ SMALL = Settings(
 )
 """A real language model of 135 M parameters on real pairs, on a CPU."""
 
-LATER = ("min_correct_schedule", "curated", "group_selection", "on_deselected")
+LATER = ("data", "reward", "min_correct_schedule", "curated", "group_selection", "on_deselected")
 """Settings that experiments of earlier versions do not have; there they were as None is now."""
 
 SCALES: Mapping[str, Settings] = {"mini": MINI, "small": SMALL}
