@@ -6,6 +6,7 @@ project's sandbox), so that nothing a policy wrote is ever run here.
 
 import hashlib
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -17,7 +18,9 @@ from corpo_rl.records import (
     NOT_JUDGED,
     TIMEOUT,
     TRAIN,
+    CallTests,
     FinalAnswer,
+    FunctionTests,
     Graded,
     Problem,
     ProgramTests,
@@ -46,8 +49,9 @@ class CodeTask:
 
     What the judge cannot judge (`not_judged`: its sandbox died, a result is of no plain type) has no reward at all:
     `grade` gives NaN, the trainer leaves it out of baselines and gives it advantage 0, an evaluation leaves it out of
-    every figure, and both count it. A program can bring that about on purpose (docs/sandbox.md says how), and under a
-    floor an advantage of 0 is better than a failure's: watch `corpo/unscorable`, and look at the programs if it rises.
+    every figure, and both count it. To call it wrong would be untrue: the solutions that three of MBPP's 427 problems
+    ship return match objects. But a program can bring it about on purpose (docs/sandbox.md says how), and under a floor
+    an advantage of 0 is better than a failure's: watch `corpo/unscorable`, and look at the programs if it rises.
 
     The prompt shows what published evaluations show, and no more of the tests: HumanEval's signature and docstring
     (with the examples that stand in it); of MBPP the sentence and its first test, where that set's authors show all
@@ -109,8 +113,8 @@ class CodeTask:
             asked = f"Complete this Python function. Write all of it {_TERMS}"
         else:
             asked = f"Write the Python code {_TERMS}"
-            if not isinstance(item.tests, FinalAnswer) and item.tests.entry_point not in text:
-                asked = f"Name the function {item.tests.entry_point}. {asked}"
+            if not _names(text, _entry_point(item)):
+                asked = f"Name the function {_entry_point(item)}. {asked}"
         return "\n\n".join([*parts, asked, *([f"```python\n{begun}\n```"] if begun else [])])
 
     def parse(self, completion: str) -> str:
@@ -167,6 +171,17 @@ class CodeTask:
         if self._last is None or self._last[:2] != (item.problem_id, answer):
             self._last = (item.problem_id, answer, self._judged([(item, answer)])[0])
         return self._last[2]
+
+
+def _entry_point(problem: Problem) -> str:
+    assert isinstance(problem.tests, FunctionTests | CallTests), "only a program is asked for by no name"
+    return problem.tests.entry_point
+
+
+def _names(text: str, name: str) -> bool:
+    """Whether a text calls a function by its name, or says that it is one; the bare word may be any."""
+    word = re.escape(name)
+    return re.search(rf"\b{word}\s*\(|`{word}`|(?i:\bfunction) {word}\b", text) is not None
 
 
 def _reward(verdict: Verdict) -> float:
