@@ -4,9 +4,10 @@ from math import comb
 import numpy as np
 import pytest
 
-from corpo_rl.errors import DataError
+from corpo_rl.errors import DataError, Unscorable
 from corpo_rl.evaluation import evaluate, measure_values, summarize, table_from_json, table_to_json
 from corpo_rl.records import VerifierItem
+from corpo_rl.tasks.base import grade
 from corpo_rl.tasks.mini import MiniTask
 
 
@@ -65,6 +66,60 @@ def test_a_seed_whose_completions_never_parse_does_not_shift_the_others():
     assert np.isnan(values["brier"][0]).all()
     np.testing.assert_allclose(values["brier"][1], [0.01, 0.01])
     assert summarize([mute, good], ks=(1,))["measures"]["parse_failure_rate"]["value"] == 0.5
+
+
+class Breaking(MiniTask):
+    """The mini task whose judge breaks down over every completion that scores a 7."""
+
+    def reward(self, item, answer):
+        if 7 in (answer.a, answer.b):
+            raise Unscorable("not_judged")
+        return super().reward(item, answer)
+
+
+def test_what_was_not_judged_is_counted_and_in_no_figure():
+    answers = [["3;9,1", "3;7,1", "3;5,5", "nonsense"], ["3;7,9", "3;7,1", "3;1,7", "3;7,7"]]
+    table = evaluate(Breaking(), "in_domain", scripted(answers), n_samples=4, items=ITEMS)
+    assert table.unscorable == {"not_judged": 5}
+    assert (table.n_samples, table.n_correct, table.n_parsed) == ([3, 0], [1, 0], [2, 0])
+    assert sum(table.parse_failures.values()) == 1
+    values = measure_values([table], ks=(1, 3, 4))
+    np.testing.assert_allclose(values["pass@1"], [[1 / 3, np.nan]])
+    np.testing.assert_allclose(values["pass@3"], [[1, np.nan]])
+    assert np.isnan(values["pass@4"]).all(), "3 were judged"
+    np.testing.assert_allclose(values["mean_reward"], [[(0.8 + 0 - 1) / 3, np.nan]])
+    np.testing.assert_allclose(values["parse_failure_rate"], [[1 / 3, np.nan]])
+    np.testing.assert_allclose(values["hedge_rate"], [[1 / 2, np.nan]])
+    summary = summarize([table, table], ks=(1,))
+    assert summary["unscorable"] == {"not_judged": 10}
+    assert summary["n_samples"] == 6
+    assert summary["measures"]["pass@1"]["value"] == pytest.approx(1 / 3)
+    assert table_from_json(json.loads(json.dumps(table_to_json(table)))) == table
+
+
+def test_a_table_of_an_earlier_version_is_read_and_a_summary_has_no_empty_count(table):
+    earlier = {name: value for name, value in table_to_json(table).items() if name != "unscorable"}
+    assert table_from_json(earlier) == table
+    assert "unscorable" not in summarize([table], ks=(1,))
+
+
+class Recounting(MiniTask):
+    """The mini task, graded by the batch, with every item and completion it was asked about."""
+
+    def __init__(self):
+        super().__init__()
+        self.batches = []
+
+    def grade_many(self, items, completions):
+        self.batches.append(list(zip(items, completions, strict=True)))
+        return [grade(MiniTask(), *pair) for pair in self.batches[-1]]
+
+
+def test_a_task_that_grades_batches_gets_all_completions_at_once(table):
+    task = Recounting()
+    assert evaluate(task, "in_domain", scripted(ANSWERS), n_samples=4, items=ITEMS) == table
+    (batch,) = task.batches
+    assert batch == [(ITEMS[row], text) for row in (0, 1) for text in ANSWERS[row]]
 
 
 def test_a_sampler_that_returns_too_little_is_refused():

@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from corpo_rl.core.intervals import crossed_bootstrap_interval
 from corpo_rl.core.passk import pass_at_k
 from corpo_rl.errors import DataError
 from corpo_rl.records import Graded
-from corpo_rl.tasks.base import Task, grade
+from corpo_rl.tasks.base import Task, grade_all
 
 Sampler = Callable[[Sequence[str], int], list[list[str]]]
 """Prompts and n -> n completions of each prompt."""
@@ -25,7 +25,7 @@ class ItemTable:
 
     split: str
     n_samples: list[int]
-    """Completions sampled."""
+    """Completions sampled, but for those that could not be judged: these are in `unscorable` and in nothing else."""
     n_correct: list[int]
     """Completions whose reward reached the task's `min_correct`."""
     n_parsed: list[int]
@@ -36,6 +36,8 @@ class ItemTable:
     """Sums of the task's own measures over the parsed completions."""
     parse_failures: dict[str, int]
     """Completions that did not parse, by kind, over all items."""
+    unscorable: dict[str, int] = field(default_factory=dict)
+    """Completions of which nothing can be said, by reason, over all items."""
 
 
 def evaluate(
@@ -60,7 +62,9 @@ def evaluate(
     if len(completions) != len(items) or any(len(row) != n_samples for row in completions):
         raise DataError(f"split {split!r}: the sampler did not return {n_samples} completions for each item")
 
-    graded = [[grade(task, item, text) for text in row] for item, row in zip(items, completions, strict=True)]
+    graded = _graded_rows(task, items, completions)
+    unscorable = Counter(one.failure for row in graded for one in row if one.failure is not None and not one.scorable)
+    graded = [[one for one in row if one.scorable] for row in graded]
     names = sorted({name for row in graded for one in row for name in one.measures})
     return ItemTable(
         split=split,
@@ -70,7 +74,14 @@ def evaluate(
         reward_sum=[math.fsum(one.reward for one in row) for row in graded],
         measure_sums={name: [_sum_of(name, row) for row in graded] for name in names},
         parse_failures=dict(Counter(one.failure for row in graded for one in row if one.failure is not None)),
+        unscorable=dict(unscorable),
     )
+
+
+def _graded_rows(task: Task, items: Sequence[Any], completions: Sequence[Sequence[str]]) -> list[list[Graded]]:
+    asked = [(item, text) for item, row in zip(items, completions, strict=True) for text in row]
+    graded = iter(grade_all(task, [item for item, _ in asked], [text for _, text in asked]))
+    return [[next(graded) for _ in row] for row in completions]
 
 
 def summarize(tables: Sequence[ItemTable], *, ks: Sequence[int], level: float = 0.95, seed: int = 0) -> dict[str, Any]:
@@ -83,28 +94,31 @@ def summarize(tables: Sequence[ItemTable], *, ks: Sequence[int], level: float = 
         seed: Seed of the bootstrap.
 
     Returns:
-        `n_items`, `n_samples` (over all tables), `measures` (name -> value, low, high; NaN where undefined) and
-        `parse_failures` (kind -> count).
+        `n_items`, `n_samples` (over all tables), `measures` (name -> value, low, high; NaN where undefined),
+        `parse_failures` (kind -> count) and, where there are any, `unscorable` (reason -> count).
     """
     measures = {
         name: asdict(crossed_bootstrap_interval(values_SI, rng=np.random.default_rng(seed), level=level))
         for name, values_SI in measure_values(tables, ks=ks).items()
     }
     failures: Counter[str] = Counter()
+    unscorable: Counter[str] = Counter()
     for table in tables:
         failures.update(table.parse_failures)
+        unscorable.update(table.unscorable)
     return {
         "n_items": len(tables[0].n_samples),
         "n_samples": sum(sum(table.n_samples) for table in tables),
         "measures": measures,
         "parse_failures": dict(sorted(failures.items())),
+        **({"unscorable": dict(sorted(unscorable.items()))} if unscorable else {}),
     }
 
 
 def measure_values(tables: Sequence[ItemTable], *, ks: Sequence[int]) -> dict[str, NDArray[np.float64]]:
     """Each figure of each seed at each item, NaN where undefined. Shape [S, I] each.
 
-    pass@k (unbiased, NaN where fewer than k were sampled), mean_reward, parse_failure_rate, and the task's measures
+    pass@k (unbiased, NaN where fewer than k were judged), mean_reward, parse_failure_rate, and the task's measures
     over the parsed completions of the item (the verifier's `hedge` under the name `hedge_rate`).
     """
     columns: dict[str, list[NDArray[np.float64]]] = {}
@@ -112,12 +126,14 @@ def measure_values(tables: Sequence[ItemTable], *, ks: Sequence[int]) -> dict[st
         n_I, parsed_I = np.array(table.n_samples), np.array(table.n_parsed)
         for k in ks:
             columns.setdefault(f"pass@{k}", []).append(pass_at_k(np.array(table.n_correct), n_I, k=k))
-        columns.setdefault("mean_reward", []).append(np.array(table.reward_sum) / n_I)
+        with np.errstate(invalid="ignore"):  # an item of which no completion was judged: 0 / 0
+            reward_I, failed_I = np.array(table.reward_sum) / n_I, 1 - parsed_I / n_I
+        columns.setdefault("mean_reward", []).append(reward_I)
         for name, sums in table.measure_sums.items():
             with np.errstate(invalid="ignore"):
                 rate_I = np.where(parsed_I > 0, np.array(sums) / np.maximum(parsed_I, 1), np.nan)
             columns.setdefault("hedge_rate" if name == "hedge" else name, []).append(rate_I)
-        columns.setdefault("parse_failure_rate", []).append(1 - parsed_I / n_I)
+        columns.setdefault("parse_failure_rate", []).append(failed_I)
     # A seed whose completions never parsed has no measures of its own: undefined there, not absent for all.
     n_items = len(tables[0].n_samples)
     return {

@@ -10,6 +10,8 @@ from corpo_rl.experiment.results import collect, floor_warnings
 from corpo_rl.experiment.runner import prepare
 from corpo_rl.experiment.settings import MINI
 from corpo_rl.report.schema import check_results, results_json
+from corpo_rl.report.text import compare_text
+from corpo_rl.tasks.mini import MiniTask
 
 N_ITEMS = 40
 
@@ -102,6 +104,40 @@ def test_results_follow_their_schema_and_hold_no_nan(experiment):
     results = collect(experiment, methods=["grpo", "corpo"], seeds=[0, 1], command="x")
     check_results(results)
     assert "NaN" not in results_json(results)
+
+
+def test_what_was_not_judged_is_told_and_pooled(experiment):
+    for seed in (0, 1):
+        folder = experiment / "runs" / f"corpo-s{seed}"
+        incomplete = replace(table("ood", [2] * N_ITEMS), n_samples=[3] * N_ITEMS, unscorable={"not_judged": N_ITEMS})
+        write_json(folder / "evaluation" / "ood.json", table_to_json(incomplete))
+    append_row(experiment / "runs" / "corpo-s0" / "metrics.jsonl", {"step": 3, "corpo/unscorable": 5.0})
+    results = collect(experiment, methods=["grpo", "corpo"], seeds=[0, 1], command="x")
+    check_results(results)
+    pooled = results["methods"]["corpo"]["evaluation"]["ood"]
+    assert (pooled["n_samples"], pooled["unscorable"]) == (2 * 3 * N_ITEMS, {"not_judged": 2 * N_ITEMS})
+    assert pooled["measures"]["pass@1"]["value"] == pytest.approx(2 / 3)
+    assert pooled["measures"]["pass@4"]["value"] is None, "of no item 4 were judged"
+    assert "unscorable" not in results["methods"]["grpo"]["evaluation"]["ood"]
+    told = {(run["method"], run["seed"]): run["warnings"] for run in results["runs"]}
+    assert told["grpo", 0] == []
+    on_ood = "out of domain: 40 of 160 completions could not be judged (not_judged) and are in no figure"
+    in_training = "5 training completions could not be judged, and nothing was learnt from them"
+    assert (told["corpo", 0], told["corpo", 1]) == ([in_training, on_ood], [on_ood])
+    assert on_ood in " ".join(compare_text(results).split())
+
+
+def test_splits_are_described_as_pairs_only_where_they_hold_pairs(experiment, monkeypatch):
+    described = collect(experiment, methods=["grpo"], seeds=[0], command="x")["splits"]["ood"]["description"]
+    assert described == "both answers right or both wrong, the domain trained on"
+
+    class Texts(MiniTask):
+        def items(self, split):
+            return ["a"]
+
+    monkeypatch.setattr("corpo_rl.experiment.results.load_task", lambda *_: Texts())
+    described = collect(experiment, methods=["grpo"], seeds=[0], command="x")["splits"]["ood"]["description"]
+    assert described == "held out of training, unlike what was trained on"
 
 
 def test_floor_warnings_are_retold_from_the_log():

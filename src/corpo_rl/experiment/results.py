@@ -18,8 +18,9 @@ from corpo_rl.experiment.folder import read_json, read_rows
 from corpo_rl.experiment.inputs import load_task
 from corpo_rl.experiment.settings import VALUE_METHODS, Settings, settings_from_json
 from corpo_rl.experiment.worker import BASE, job_name
-from corpo_rl.records import EVALUATION_SPLITS, Interval
+from corpo_rl.records import EVALUATION_SPLITS, Interval, VerifierItem
 from corpo_rl.report.schema import VERSION
+from corpo_rl.tasks.base import Task
 
 FLOOR_WINDOW = 20
 """Steps in a row after which an inert or saturated floor is told."""
@@ -29,6 +30,14 @@ SPLIT_TEXTS = {
     "ood": ("out of domain", "both answers right or both wrong, the domain trained on"),
     "other_domain": ("other domain", "one right and one wrong answer, another kind of problem"),
 }
+"""Titles of the splits, and what those of a verifier's pairs hold."""
+
+OTHER_SPLITS = {
+    "in_domain": "held out of training, the kind trained on",
+    "ood": "held out of training, unlike what was trained on",
+    "other_domain": "held out of training, of another domain",
+}
+"""What those of any other task hold, as far as that can be told."""
 
 CURVES = {
     "reward": "reward",
@@ -96,7 +105,7 @@ def collect(out: Path, *, methods: Sequence[str], seeds: Sequence[int], command:
             "reference": reference,
         },
         "environment": read_json(out / BASE / "environment.json"),
-        "splits": {split: _split(split, len(table.n_samples), out) for split, table in base.items()},
+        "splits": {split: _split(split, len(table.n_samples), task, out) for split, table in base.items()},
         "base": {"evaluation": {split: _summary([table], ks, settings) for split, table in base.items()}},
         "runs": [_run(out, method, seed, ks, settings, task.min_correct) for seed in seeds for method in methods],
         "methods": {
@@ -119,8 +128,10 @@ def _tables(folder: Path) -> dict[str, ItemTable]:
     }
 
 
-def _split(split: str, n_items: int, out: Path) -> dict[str, Any]:
+def _split(split: str, n_items: int, task: Task, out: Path) -> dict[str, Any]:
     title, description = SPLIT_TEXTS[split]
+    if not all(isinstance(item, VerifierItem) for item in task.items(split)):
+        description = OTHER_SPLITS[split]
     too_long = read_json(out / BASE / "items.json")[split]["too_long"]
     return {"title": title, "description": description, "n_items": n_items, "n_too_long": too_long}
 
@@ -136,13 +147,14 @@ def _run(
     rows = read_rows(folder / "metrics.jsonl")
     points = read_rows(folder / "curve.jsonl")
     seconds = [row["step_time"] for row in rows if row.get("step_time") is not None]
+    tables = _tables(folder)
     return {
         "method": method,
         "seed": seed,
         "status": "finished",
         "steps": len(rows),
         "train_seconds": round(sum(seconds), 1),
-        "evaluation": {split: _summary([table], ks, settings) for split, table in _tables(folder).items()},
+        "evaluation": {split: _summary([table], ks, settings) for split, table in tables.items()},
         "curves": {
             "step": [row["step"] for row in rows],
             **{
@@ -159,7 +171,10 @@ def _run(
                 if points and split in points[0]
             },
         },
-        "warnings": floor_warnings(rows, min_correct) if _is_floored(method) else [],
+        "warnings": [
+            *(floor_warnings(rows, min_correct) if _is_floored(method) else []),
+            *unscorable_warnings(rows, tables),
+        ],
     }
 
 
@@ -177,6 +192,24 @@ def floor_warnings(rows: Sequence[Mapping[str, Any]], min_correct: float) -> lis
             message = watch.see(floored=floored > 0, exceeded=exceeding > 0)
             if message:
                 warnings.append(f"step {row['step']}: {message}")
+    return warnings
+
+
+def unscorable_warnings(rows: Sequence[Mapping[str, Any]], tables: Mapping[str, ItemTable]) -> list[str]:
+    """How many completions could not be judged, while training and on each split; nothing where all were."""
+    warnings = []
+    n_trained = sum(row.get("corpo/unscorable") or 0 for row in rows)
+    if n_trained:
+        warnings.append(f"{n_trained:g} training completions could not be judged, and nothing was learnt from them")
+    for split, table in tables.items():
+        missing = sum(table.unscorable.values())
+        if missing:
+            asked = missing + sum(table.n_samples)
+            kinds = ", ".join(sorted(table.unscorable))
+            warnings.append(
+                f"{SPLIT_TEXTS[split][0]}: {missing:,} of {asked:,} completions could not be judged ({kinds}) and are "
+                "in no figure"
+            )
     return warnings
 
 

@@ -5,6 +5,7 @@ at any moment and started again: what is finished is not redone, and training go
 """
 
 import errno
+import math
 import os
 import platform
 import shutil
@@ -172,7 +173,10 @@ def _curve_point(job: Job, policy: "LocalPolicy", items: Items) -> dict[str, Any
                 items=items.by_split[split],
             )
             measures = summarize([table], ks=(1,), level=job.settings.level)["measures"]
-            point[split] = {name: measures[name] for name in ("pass@1", "mean_reward")}
+            point[split] = {
+                name: {end: None if math.isnan(value) else value for end, value in measures[name].items()}
+                for name in ("pass@1", "mean_reward")
+            }
     return point
 
 

@@ -109,6 +109,7 @@ SCHEMA: Final[dict[str, Any]] = {
                 "n_samples": _COUNT,
                 "measures": {"type": "object", "additionalProperties": {"$ref": "#/$defs/interval"}},
                 "parse_failures": {"type": "object", "additionalProperties": _COUNT},
+                "unscorable": {"type": "object", "additionalProperties": _COUNT},
             },
         },
         "evaluation_by_split": {"type": "object", "additionalProperties": {"$ref": "#/$defs/evaluation"}},

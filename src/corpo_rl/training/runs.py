@@ -11,7 +11,7 @@ from peft import LoraConfig
 from transformers import PrinterCallback, ProgressCallback, TrainerCallback
 
 from corpo_rl.policies.local import LocalPolicy
-from corpo_rl.tasks.base import Task, grade
+from corpo_rl.tasks.base import Task, grade_all
 from corpo_rl.training.selection import SelectingConfig, SelectingTrainer
 from corpo_rl.training.trl import CorpoConfig, CorpoTrainer
 from corpo_rl.training.value import ValueConfig, ValueTrainer
@@ -164,27 +164,29 @@ def _text(completion: Any) -> str:
     return completion if isinstance(completion, str) else str(completion[0]["content"])
 
 
-def _reward_function(task: Task, items: Sequence[Any]) -> Callable[..., list[float]]:
+def _reward_function(task: Task, items: Sequence[Any]) -> Callable[..., list[float | None]]:
+    """Grades as TRL takes them: None for what could not be judged, which the trainer counts and learns nothing from."""
+
     def reward(
         completions: list[Any],
         item: list[int],
         log_extra: Callable[[str, list[Any]], None],
         log_metric: Callable[[str, float], None],
         **_: Any,
-    ) -> list[float]:
-        graded = [
-            grade(task, items[index], _text(completion)) for index, completion in zip(item, completions, strict=True)
-        ]
+    ) -> list[float | None]:
+        graded = grade_all(task, [items[index] for index in item], [_text(completion) for completion in completions])
         log_extra("item", list(item))
         log_extra("parse_failure", [one.failure for one in graded])
-        log_metric("parse_failure_rate", sum(one.failure is not None for one in graded) / len(graded))
+        scorable = [one for one in graded if one.scorable]
+        if scorable:
+            log_metric("parse_failure_rate", sum(one.failure is not None for one in scorable) / len(scorable))
         totals: Counter[str] = Counter()
         n_parsed = sum(one.failure is None for one in graded)
         for one in graded:
             totals.update(one.measures)
         for name, total in totals.items():
             log_metric(f"task/{name}", total / n_parsed)
-        return [one.reward for one in graded]
+        return [one.reward if one.scorable else None for one in graded]
 
     return reward
 
