@@ -11,6 +11,9 @@ from corpo_rl.errors import DataError, UsageError
 from corpo_rl.experiment.inputs import check_spec, fitting_items, load_task, task_from_spec
 from corpo_rl.experiment.runner import prepare
 from corpo_rl.experiment.settings import MINI
+from corpo_rl.records import FunctionTests, Problem
+from corpo_rl.tasks.code import CodeTask
+from corpo_rl.tasks.mini import MiniTask
 from corpo_rl.tasks.verifier import REWARDS, Scores
 
 TASK = """
@@ -191,5 +194,79 @@ def test_nothing_that_fits_is_refused(tmp_path):
     path = tmp_path / "my_task.py"
     path.write_text(TASK.replace('"a", ', ""))
     task = load_task(replace(MINI, task=f"{path}:Copy"), tmp_path)
-    with pytest.raises(DataError, match=r"within 10 prompt tokens; 2 were too long \(--max-prompt-tokens\)"):
+    with pytest.raises(
+        DataError, match=r"within 10 prompt tokens; 2 of 2 were too long \(prompts, of 40 to 40 tokens; --max"
+    ):
         fitting_items(task, Letters(), replace(MINI, max_prompt_tokens=10))
+
+
+class Digits(Letters):
+    """A policy that knows digits alone, as token 0 what it does not know; its template may write that token out."""
+
+    def __init__(self, template="{}"):
+        self.template = template
+
+    name = "digits"
+
+    def render(self, prompt):
+        return self.template.format(prompt)
+
+    @property
+    def tokenizer(self):
+        return DigitTokens()
+
+
+class DigitTokens:
+    unk_token, unk_token_id = "<unk>", 0
+
+    def __call__(self, texts):
+        return {"input_ids": [[int(char) if char in "123456789" else 0 for char in text] for text in texts]}
+
+
+def task_of(*prompts):
+    """A task of texts, the first of which is for training."""
+
+    class Texts(MiniTask):
+        name = "texts"
+
+        def items(self, split):
+            return prompts[:1] if split == "train" else prompts[1:] if split == "ood" else ()
+
+        def prompt(self, item):
+            return item
+
+    return Texts()
+
+
+def test_a_policy_that_would_read_gaps_is_refused():
+    settings = replace(MINI, max_prompt_tokens=50)
+    assert fitting_items(task_of("12", "34"), Digits(), settings).by_split["ood"] == ["34"]
+    with pytest.raises(UsageError, match=r"--policy: digits cannot read 1 of 2 prompts of the task texts, .*smollm2"):
+        fitting_items(task_of("12", "34", "3a4"), Digits(), settings)
+    written_out = Digits("{}<unk>")
+    assert fitting_items(task_of("12", "34"), written_out, settings).by_split["train"] == ["12"]
+
+
+def test_the_embedded_policy_reads_its_own_task_and_no_code(files):
+    pytest.importorskip("torch", reason="loads a model: needs corpo-rl[train]")
+    from corpo_rl.policies.local import load_policy
+
+    mini = load_policy("mini")
+    assert len(fitting_items(MiniTask(), mini, MINI).by_split["train"]) == 4890
+    with pytest.raises(UsageError, match="--policy: mini cannot read 1 of 1 prompts of the task code"):
+        fitting_items(task_from_spec("code", data=files["code"]), mini, MINI)
+
+
+def test_a_limit_that_cuts_every_solution_short_is_refused():
+    begun = "def f():\n"
+    tests = FunctionTests("f", "assert f() == 1")
+    problems = [
+        Problem("1", begun, tests, prompt=begun, reference=begun + "  return 1", split="train"),
+        Problem("2", "f", tests, reference="def f(): return 1 # it is", split="train"),
+        Problem("3", "f", tests, split="ood"),
+    ]
+    task = CodeTask(problems, judge=lambda answers: [])
+    settings = replace(MINI, max_prompt_tokens=500, max_new_tokens=10)
+    assert len(fitting_items(task, Letters(), settings).by_split["train"]) == 2, "the body alone has 10 letters"
+    with pytest.raises(UsageError, match=r"--max-new-tokens: 9 are too few for any of the 2 .* shortest has 10 tokens"):
+        fitting_items(task, Letters(), replace(settings, max_new_tokens=9))

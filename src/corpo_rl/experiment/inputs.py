@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from corpo_rl.errors import CorpoError, DataError, UsageError
 from corpo_rl.evaluation import Sampler
 from corpo_rl.experiment.settings import Settings
-from corpo_rl.records import EVALUATION_SPLITS, TRAIN
+from corpo_rl.records import EVALUATION_SPLITS, TRAIN, Problem
 from corpo_rl.tasks.base import Task
 
 if TYPE_CHECKING:
@@ -153,23 +153,65 @@ def fitting_items(task: Task, policy: "LocalPolicy", settings: Settings) -> Item
 
     Raises:
         DataError: No training item, or no evaluation item at all, fits.
+        UsageError: The policy's vocabulary lacks characters of the prompts, or `max_new_tokens` is too few for every
+            solution that the training items ship.
     """
     by_split: dict[str, Sequence[Any]] = {}
     left_out: dict[str, int] = {}
+    all_lengths: list[int] = []
     for split in (TRAIN, *EVALUATION_SPLITS):
         items = list(task.items(split))
         prompts = [policy.render(task.prompt(item)) for item in items]
-        lengths = [len(ids) for ids in policy.tokenizer(prompts)["input_ids"]] if prompts else []
+        encoded = policy.tokenizer(prompts)["input_ids"] if prompts else []
+        _check_readable(task, policy, prompts, encoded)
+        lengths = [len(ids) for ids in encoded]
+        all_lengths += lengths
         fits = [item for item, n in zip(items, lengths, strict=True) if n <= settings.max_prompt_tokens]
         left_out[split] = len(items) - len(fits)
         by_split[split] = fits if split == TRAIN or not settings.eval_items else fits[: settings.eval_items]
     if not by_split[TRAIN] or not any(by_split[split] for split in EVALUATION_SPLITS):
+        spread = f", of {min(all_lengths)} to {max(all_lengths)} tokens" if all_lengths else ""
         raise DataError(
             f"task {task.name}: expected items in split 'train' and in at least one of {', '.join(EVALUATION_SPLITS)} "
-            f"within {settings.max_prompt_tokens} prompt tokens; {sum(left_out.values())} were too long "
-            "(--max-prompt-tokens)"
+            f"within {settings.max_prompt_tokens} prompt tokens; {sum(left_out.values())} of {len(all_lengths)} were "
+            f"too long (prompts{spread}; --max-prompt-tokens)"
         )
+    _check_room(task, policy, by_split[TRAIN], settings)
     return Items(by_split, left_out)
+
+
+def _check_readable(
+    task: Task, policy: "LocalPolicy", prompts: Sequence[str], encoded: Sequence[Sequence[int]]
+) -> None:
+    """Refuse a policy that would read gaps: the embedded one knows no letters."""
+    unknown = getattr(policy.tokenizer, "unk_token_id", None)
+    if unknown is None:
+        return
+    # some tokenizers use one token for this and for ends of texts, which a chat template writes out
+    written = str(policy.tokenizer.unk_token)
+    n_gaps = sum(unknown in ids and written not in prompt for prompt, ids in zip(prompts, encoded, strict=True))
+    if n_gaps:
+        raise UsageError(
+            f"--policy: {policy.name} cannot read {n_gaps} of {len(prompts)} prompts of the task {task.name}, its "
+            "vocabulary lacks characters of them; give a policy that knows them, e.g. --policy smollm2"
+        )
+
+
+def _check_room(task: Task, policy: "LocalPolicy", items: Sequence[Any], settings: Settings) -> None:
+    """Refuse a limit that cuts every answer short, where problems ship solutions that tell their length."""
+    solutions = [
+        item.reference.removeprefix(item.prompt)
+        for item in items
+        if isinstance(item, Problem) and item.reference is not None
+    ]
+    if not solutions:
+        return
+    shortest = min(len(ids) for ids in policy.tokenizer(solutions)["input_ids"])
+    if shortest > settings.max_new_tokens:
+        raise UsageError(
+            f"--max-new-tokens: {settings.max_new_tokens} are too few for any of the {len(solutions)} solutions that "
+            f"come with the task {task.name}, of which the shortest has {shortest} tokens; give more"
+        )
 
 
 def sampler(policy: "LocalPolicy", settings: Settings, *, seed: int) -> Sampler:
