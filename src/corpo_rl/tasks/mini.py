@@ -115,6 +115,18 @@ class MiniTask:
         """Brier score, score accuracy and hedge; see `tasks.verifier`."""
         return verifier_measures(item, answer)
 
+    def examples(self, item: VerifierItem) -> Sequence[tuple[str, bool]]:
+        """Completions and whether each is correct, for `tasks.proof`."""
+        a, b = item.label_a, item.label_b
+        right = ((10 * a, 10 * b), (4 + 2 * a, 4 + 2 * b))
+        wrong = ((10 - 10 * a, 10 - 10 * b), (10 * a, 10 - 10 * b), (10 - 10 * a, 10 * b), (5, 5))
+        graded = [*((scores, True) for scores in right), *((scores, False) for scores in wrong)]
+        broken = (f"{10 * a},{10 * b}", f"0;{10 * a},{10 * b};")
+        return [
+            *((f"0;{first},{second}", is_right) for (first, second), is_right in graded),
+            *((t, False) for t in broken),
+        ]
+
 
 def make_item(
     rng: np.random.Generator,

@@ -101,6 +101,19 @@ class PairsTask:
         """See `corpo_rl.tasks.verifier.verifier_measures`."""
         return verifier_measures(item, answer)
 
+    def examples(self, item: VerifierItem) -> Sequence[tuple[str, bool]]:
+        """Completions and whether each is correct, for `tasks.proof`."""
+        a, b = item.label_a, item.label_b
+        right = ((10 * a, 10 * b), (4 + 2 * a, 4 + 2 * b))
+        wrong = ((10 - 10 * a, 10 - 10 * b), (10 * a, 10 - 10 * b), (10 - 10 * a, 10 * b), (5, 5))
+        form = f"A: {10 * a}\nB: {10 * b}"
+        return [
+            *((f"A: {first}\nB: {second}", True) for first, second in right),
+            (f"I read both.\n\n{form}\n", True),
+            *((f"A: {first}\nB: {second}", False) for first, second in wrong),
+            *((text, False) for text in (f"{form}/10", f"{form}\nI hope this helps.", f"{form}\n{form}")),
+        ]
+
 
 def _score(text: str | None) -> int:
     if text is None or _INTEGER.fullmatch(text) is None:

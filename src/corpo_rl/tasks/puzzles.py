@@ -184,6 +184,10 @@ class PuzzlesTask:
             *([(f"{_OPEN}{item.answer}, {item.answer}{_CLOSE}", False)] if PUZZLES[item.puzzle].one_answer else []),
         ]
 
+    def hidden(self, item: PuzzleItem) -> Sequence[str]:
+        """The reference, where it is a board of several lines: a shorter one may stand in the question by chance."""
+        return (item.answer,) if "\n" in item.answer else ()
+
     def _score(self, item: PuzzleItem, answer: str) -> float | None:
         """The package's score; None where its scorer failed, which its code does on some answers."""
         kind = (item.puzzle, item.split == "ood")  # some scorers know the words of their own settings only
