@@ -8,7 +8,7 @@ TORCH := torch==2.13.0
 PAIRS ?= pairs.jsonl
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-verl check small bench clean
+.PHONY: help demo test test-verl check small bench docs clean
 
 help:
 	@echo "make demo    set up, then train and compare grpo, static and corpo on the embedded task (about 5 minutes)"
@@ -17,6 +17,7 @@ help:
 	@echo "make check   lint, types, tests and examples"
 	@echo "make small   set up SmolLM2-135M for: corpo-rl compare --scale small --pairs FILE"
 	@echo "make bench   run the benchmarks"
+	@echo "make docs    set up, then build the documentation: build/site/index.html"
 
 $(VENV)/train: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -45,6 +46,10 @@ $(VERL)/ready: pyproject.toml constraints-verl.txt
 	$(VERL)/bin/pip install -q -c constraints-verl.txt -e ".[verl]" pytest pytest-timeout
 	touch $@
 
+$(VENV)/docs: $(VENV)/train
+	$(BIN)/pip install -q -c constraints.txt -e '.[docs]'
+	touch $@
+
 demo: $(VENV)/train
 	$(BIN)/corpo-rl compare --methods grpo,static,corpo --out runs/demo
 
@@ -65,6 +70,9 @@ small: $(VENV)/small
 
 bench: $(VENV)/dev
 	for script in benchmarks/*.py; do echo "$$script"; $(BIN)/python "$$script" || exit 1; done
+
+docs: $(VENV)/docs
+	$(BIN)/sphinx-build -q -W --keep-going -n -c docs . build/site
 
 clean:
 	rm -rf $(VENV) $(VERL) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,80 @@
+"""Pictures of the built site at 1280 and 390 px, light and dark, to be looked at: SITE FOLDER [PAGE ...].
+
+Says which pages are wider than the screen, and which ask for anything that is not a file of the site: there should be
+none of either, and the exit status is 1 if there is one.
+"""
+
+import base64
+import json
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from selenium import webdriver
+
+FLAGS = (
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--hide-scrollbars",
+)
+TALLEST = 12000  # px of a page that are drawn; longer pictures cannot be looked at
+
+
+def main(site: Path, folder: Path, pages: list[str]) -> int:
+    """Write a PNG of each page, width and colour scheme. Pages are paths under the site; without any, all of them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    pages = pages or sorted(path.relative_to(site).as_posix() for path in site.rglob("*.html"))
+    faults = []
+    with tempfile.TemporaryDirectory() as profile:
+        options = webdriver.ChromeOptions()
+        for flag in (*FLAGS, f"--user-data-dir={profile}"):
+            options.add_argument(flag)
+        options.set_capability("goog:loggingPrefs", {"performance": "ALL"})
+        # both named, so that selenium does not look for them on the network
+        options.binary_location = shutil.which("chromium") or shutil.which("google-chrome") or ""
+        driver = webdriver.Chrome(options, webdriver.ChromeService(shutil.which("chromedriver")))
+        try:
+            driver.get("about:blank")
+            requested(driver)  # those of the browser's own first page
+            for page in pages:
+                for width, scheme in ((1280, "light"), (390, "light"), (1280, "dark")):
+                    out = folder / f"{page.removesuffix('.html').replace('/', '-')}-{width}-{scheme}.png"
+                    faults += picture(driver, site / page, width, scheme, out)
+        finally:
+            driver.quit()
+    sys.stdout.writelines(f"{fault}\n" for fault in faults)
+    return min(len(faults), 1)
+
+
+def picture(driver: webdriver.Chrome, page: Path, width: int, scheme: str, out: Path) -> list[str]:
+    """Load a page at a width under a colour scheme, write it as a PNG, and say what is wrong with it."""
+    screen = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
+    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
+    features = [{"name": "prefers-color-scheme", "value": scheme}]
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+    driver.get(page.resolve().as_uri())
+    needed, tall = driver.execute_script(
+        "const root = document.documentElement; return [root.scrollWidth, root.scrollHeight]"
+    )
+    clip = {"x": 0, "y": 0, "width": width, "height": min(tall, TALLEST), "scale": 1}
+    shot = driver.execute_cdp_cmd(
+        "Page.captureScreenshot", {"captureBeyondViewport": True, "format": "png", "clip": clip}
+    )
+    out.write_bytes(base64.b64decode(shot["data"]))
+    wide = [f"{page}: {needed} px wide on a screen of {width}"] if needed > width else []
+    return wide + [f"{page}: asks for {url}" for url in requested(driver) if not url.startswith(("file:", "data:"))]
+
+
+def requested(driver: webdriver.Chrome) -> list[str]:
+    """Addresses that were asked for since the last look."""
+    messages = [json.loads(entry["message"])["message"] for entry in driver.get_log("performance")]
+    return [m["params"]["request"]["url"] for m in messages if m["method"] == "Network.requestWillBeSent"]
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3:]))
