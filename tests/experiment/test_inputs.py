@@ -65,8 +65,8 @@ def test_a_task_of_the_users_own(task_file, tmp_path):
     [
         ("{file}:Half", "is not a Task, it lacks min_correct, unparsable_reward, items"),
         ("{file}:None", "has no class"),
-        ("nonsense", "expected mini, pairs, rubric, code or FILE.py:NAME"),
-        ("/no/such.py:X", "expected mini, pairs, rubric, code or FILE.py:NAME"),
+        ("nonsense", "expected mini, pairs, rubric, code, puzzles:NAME.* or FILE.py:NAME"),
+        ("/no/such.py:X", "expected mini, pairs, rubric, code, puzzles:NAME.* or FILE.py:NAME"),
     ],
 )
 def test_what_is_no_task_is_told(task_file, tmp_path, spec, message):
@@ -98,6 +98,18 @@ def test_tasks_of_a_file(files, name):
     task = task_from_spec(name, data=files[name])
     assert task.name == name
     assert len(task.items("train")) == 1
+
+
+def test_puzzles_by_their_names():
+    pytest.importorskip("reasoning_gym", reason="makes puzzles: needs corpo-rl[puzzles]")
+    task = task_from_spec("puzzles:word_sorting, rectangle_count", data=None)
+    assert {item.puzzle for item in task.items("other_domain")[:5]} == {"rectangle_count"}
+
+
+@pytest.mark.parametrize("spec", ["puzzles", "puzzles:", "puzzles: ,"])
+def test_puzzles_without_a_name_are_told(spec):
+    with pytest.raises(UsageError, match=r"--task: expected puzzles:NAME\[,NAME...\], got no name"):
+        task_from_spec(spec, data=None)
 
 
 def test_a_reward_brings_its_own_threshold(files):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 PAIRS_FILE = "pairs.jsonl"
 """Copy of the pairs inside the experiment's folder, so that a moved or edited file changes nothing."""
 
-TASK_FORMS = "mini, pairs, rubric, code or FILE.py:NAME of a Task class"
+TASK_FORMS = "mini, pairs, rubric, code, puzzles:NAME[,NAME...] or FILE.py:NAME of a Task class"
 
 _DATA_OF = {
     "pairs": ("pairs", "make one with: corpo-rl pairs gsm8k"),
@@ -61,7 +61,7 @@ def task_from_spec(spec: str, *, data: Path | None, reward: str | None = None) -
     """The task of a name, as `--task`, `--data` and `--reward` give it.
 
     Args:
-        spec: "mini", "pairs", "rubric", "code", or "FILE.py:NAME", a class of the user's.
+        spec: "mini", "pairs", "rubric", "code", "puzzles:NAME[,NAME...]", or "FILE.py:NAME", a class of the user's.
         data: File of the items of "pairs", "rubric" and "code"; None for the others.
         reward: For "mini" and "pairs" a name in `tasks.verifier.REWARDS`, or None for the task's own.
 
@@ -76,6 +76,8 @@ def task_from_spec(spec: str, *, data: Path | None, reward: str | None = None) -
         return MiniTask() if reward is None else MiniTask(reward=reward)
     if data is not None:
         return _task_of_file(spec, data, reward=reward)
+    if spec.partition(":")[0] == "puzzles":
+        return _puzzles(spec)
     return _user_task(spec)
 
 
@@ -114,6 +116,15 @@ def _task_of_file(spec: str, data: Path, *, reward: str | None) -> Task:
     from corpo_rl.tasks.code import CodeTask
 
     return CodeTask(read_problems(data), judge=ProgramJudges())
+
+
+def _puzzles(spec: str) -> Task:
+    from corpo_rl.tasks.puzzles import PuzzlesTask
+
+    names = tuple(name.strip() for name in spec.partition(":")[2].split(",") if name.strip())
+    if not names:
+        raise UsageError("--task: expected puzzles:NAME[,NAME...], got no name")
+    return PuzzlesTask(names)
 
 
 def _user_task(spec: str) -> Task:

@@ -98,7 +98,7 @@ def collect(out: Path, *, methods: Sequence[str], seeds: Sequence[int], command:
         "command": command,
         "settings": {
             **asdict(settings),
-            "task": task.name,
+            "task": task.name if ".py:" in settings.task else settings.task,
             "min_correct": task.min_correct,
             "methods": list(methods),
             "seeds": list(seeds),
