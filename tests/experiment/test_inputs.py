@@ -185,6 +185,15 @@ def test_a_broken_file_is_told_before_anything_is_made(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+def test_problems_that_cannot_be_judged_are_told_with_their_number(files):
+    rows = [json.dumps({**CODE, "problem_id": name, "tests": {}}) + "\n" for name in ("3", "4")]
+    files["code"].write_text(files["code"].read_text() + "".join(rows))
+    with pytest.raises(
+        DataError, match=r"code.jsonl:3: a problem without tests.* \(2 of 4 problems cannot be judged; l"
+    ):
+        task_from_spec("code", data=files["code"])
+
+
 def test_a_warm_up_that_the_task_cannot_teach_is_told_before_anything_is_made(files, tmp_path):
     with pytest.raises(UsageError, match=r"--warmup-steps: the task code shows no example .*add --warmup-steps 0"):
         prepare(tmp_path / "out", replace(MINI, task="code", data=str(files["code"]), warmup_steps=3))

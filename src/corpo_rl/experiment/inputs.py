@@ -112,10 +112,16 @@ def _task_of_file(spec: str, data: Path, *, reward: str | None) -> Task:
 
         return RubricTask(read_rubric(data))
     from corpo_rl.experiment.judging import ProgramJudges
-    from corpo_rl.pairs.problems import read_problems
+    from corpo_rl.pairs.problems import read_usable_problems
     from corpo_rl.tasks.code import CodeTask
 
-    return CodeTask(read_problems(data), judge=ProgramJudges())
+    read = read_usable_problems(data)
+    if read.left_out:
+        raise DataError(
+            f"{read.left_out[0]} ({len(read.left_out):,} of {len(read.left_out) + len(read.problems):,} problems cannot "
+            "be judged; leave them out of the file)"
+        )
+    return CodeTask(read.problems, judge=ProgramJudges())
 
 
 def _puzzles(spec: str) -> Task:
