@@ -20,6 +20,7 @@ COMMANDS = {
     "rank": "Order answers to a problem by a verifier's pairwise scores.",
     "selftest": "Check the audit on made-up runs whose faults are known.",
     "sweep": "Search settings, and say how sure the best one is.",
+    "task": "Show what a task asks and pays, and let it prove itself.",
     "warmstart": "Rebuild the embedded base policy from a seed.",
 }
 
