@@ -8,7 +8,7 @@ TORCH := torch==2.13.0
 PAIRS ?= pairs.jsonl
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-verl check small bench docs clean
+.PHONY: help demo test test-verl check small bench docs release-check clean
 
 help:
 	@echo "make demo    set up, then train and compare grpo, static and corpo on the embedded task (about 5 minutes)"
@@ -18,6 +18,7 @@ help:
 	@echo "make small   set up SmolLM2-135M for: corpo-rl compare --scale small --pairs FILE"
 	@echo "make bench   run the benchmarks"
 	@echo "make docs    set up, then build the documentation: build/site/index.html"
+	@echo "make release-check  build the package, and try it in empty environments (about 10 minutes)"
 
 $(VENV)/train: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -73,6 +74,10 @@ bench: $(VENV)/dev
 
 docs: $(VENV)/docs
 	$(BIN)/sphinx-build -q -W --keep-going -n -c docs . build/site
+
+# TAG=v0.1.0 also holds the version, the changelog and the work tree to that release, and leaves what passed in dist/.
+release-check: $(VENV)/dev
+	$(BIN)/python scripts/release_check.py $(if $(TAG),--tag $(TAG) --out dist)
 
 clean:
 	rm -rf $(VENV) $(VERL) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
