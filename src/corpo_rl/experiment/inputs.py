@@ -118,8 +118,8 @@ def _task_of_file(spec: str, data: Path, *, reward: str | None) -> Task:
     read = read_usable_problems(data)
     if read.left_out:
         raise DataError(
-            f"{read.left_out[0]} ({len(read.left_out):,} of {len(read.left_out) + len(read.problems):,} problems cannot "
-            "be judged; leave them out of the file)"
+            f"{read.left_out[0]} ({len(read.left_out):,} of {len(read.left_out) + len(read.problems):,} problems "
+            "cannot be judged; leave them out of the file)"
         )
     return CodeTask(read.problems, judge=ProgramJudges())
 
