@@ -9,11 +9,14 @@ from corpo_rl.cli.main import cli
 from corpo_rl.errors import DataError, UsageError
 from corpo_rl.report.task_text import task_text
 from corpo_rl.report.text import columns_of
+from corpo_rl.tasks.puzzle_list import PUZZLES, REFUSED
 
 README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
 SPELLING = next(
     code for code in re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL) if "class Spelling" in code
 )
+
+PAGE = (Path(__file__).parents[2] / "docs" / "tasks.md").read_text(encoding="utf-8")
 
 ROWS = [
     {
@@ -60,8 +63,8 @@ def test_mini_in_words():
     assert "mini: correct is a reward of 0.2 or more; what does not parse gets -1" in text
     assert re.search(r"^train +4,890 +3$", text, flags=re.MULTILINE)
     assert "  | 86+32?118|127:" in text
-    assert "right            0.2  0;6,4" in text
-    assert "junk              -1  nothing (empty)" in text
+    assert "right             0.2  0;6,4" in text
+    assert "junk               -1  nothing (empty)" in text
     # twelve items: each right twice, wrong six times, and seven pieces of junk
     assert "The proof holds: 24 right, 72 wrong and 84 junk completions got what they\nshould." in text
 
@@ -142,3 +145,37 @@ def test_refusals_are_one_line(graded, tmp_path):
     assert "could not be read" in refused(DataError, "rubric", "--data", tmp_path / "none.jsonl")
     graded.write_text('{"instruction": 3}')
     assert "graded.jsonl:1: instruction: expected text, found 3" in refused(DataError, "rubric", "--data", graded)
+
+
+def test_the_page_shows_what_the_commands_print(tmp_path, monkeypatch):
+    (code,) = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
+    assert len(code.split("\n")) <= 55
+    (tmp_path / "my_task.py").write_text(code, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    checked, whole = re.findall(r"```text\n(.*?)```", PAGE, flags=re.DOTALL)
+    commands = re.findall(r"^\$ corpo-rl task (.*)$", PAGE, flags=re.MULTILINE)
+    assert [command.split()[0] for command in commands] == ["my_task.py:Change"] * 2
+    results = [run(*command.split()) for command in commands]
+    assert [result.exit_code for result in results] == [0, 1]
+    assert results[0].stdout.startswith(checked)
+    assert results[1].stdout.endswith(whole)
+
+
+def test_the_page_fixes_what_it_finds(tmp_path):
+    (code,) = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
+    fixed = code.replace("Coins: 25, 5, 1", "Coins: <coin>, <coin>, ...")
+    assert fixed != code
+    (tmp_path / "fixed.py").write_text(fixed, encoding="utf-8")
+    result = run(f"{tmp_path / 'fixed.py'}:Change", "--items", "0")
+    assert result.exit_code == 0, result.output
+
+
+def test_the_page_has_every_puzzle_and_every_form_of_a_row(tmp_path):
+    rows = dict(re.findall(r"^\| `(\w+)` \| ([^|]*) \|$", PAGE, flags=re.MULTILINE))
+    assert rows == {name: puzzle.score for name, puzzle in PUZZLES.items()}
+    assert f"Of its {len(PUZZLES) + len(REFUSED)} puzzles fourteen are taken" in PAGE
+    assert len(PUZZLES) == 14
+    (row,) = re.findall(r"```json\n(.*?)```", PAGE, flags=re.DOTALL)
+    path = tmp_path / "graded.jsonl"
+    path.write_text(row + json.dumps({**ROWS[0], "split": "ood"}), encoding="utf-8")
+    assert run("rubric", "--data", path).exit_code == 0

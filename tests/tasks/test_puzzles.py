@@ -3,6 +3,7 @@ import json
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 from corpo_rl.errors import MissingExtraError, ParseFailure, UsageError
@@ -232,6 +233,7 @@ def test_prompt_names_the_form():
     assert item.question.strip() in prompt
     assert "between <answer> and </answer>" in prompt
     assert item.answer not in prompt
+    assert grade(SORTING, item, SORTING.format_example(item, np.random.default_rng(0))).correct
 
 
 @pytest.mark.parametrize(

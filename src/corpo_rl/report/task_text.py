@@ -45,13 +45,13 @@ def _item_lines(shown: Mapping[str, Any]) -> Iterator[str]:
     if len(prompt) > PROMPT_LINES:
         yield f"    and {len(prompt) - PROMPT_LINES:,} more lines"
     yield ""
-    yield f"{'known to be':<12}{'reward':>8}  completion"
+    yield f"{'known to be':<12}{'reward':>9}  completion"
     for example in shown["examples"]:
         known = "junk" if example["junk"] else "right" if example["right"] else "wrong"
-        reward = "n/a" if example["reward"] is None else f"{example['reward']:g}"[:8]
+        reward = "n/a" if example["reward"] is None else f"{example['reward']:g}"[:9]
         text = example["junk"] or example["text"].replace("\n", " / ")
         failure = f" ({example['failure']})" if example["failure"] else ""
-        yield cut_to(f"{padded(known, 12)}{reward:>8}  {plain(text)}{failure}", WIDTH)
+        yield cut_to(f"{padded(known, 12)}{reward:>9}  {plain(text)}{failure}", WIDTH)
 
 
 def _reward_lines(document: Mapping[str, Any]) -> Iterator[str]:

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
+import numpy as np
+
 from corpo_rl.errors import DataError, MissingExtraError, ParseFailure, UsageError
 from corpo_rl.records import EVALUATION_SPLITS, TRAIN
 from corpo_rl.tasks.puzzle_list import PUZZLES, REFUSED, Entry
@@ -169,6 +171,10 @@ class PuzzlesTask:
             "as_reference": float(_plain(answer) == _plain(item.answer)),
             "scorer_error": float(self._score(item, answer) is None),
         }
+
+    def format_example(self, item: PuzzleItem, rng: np.random.Generator) -> str:
+        """The reference in the form asked for, for a supervised start; it teaches some of the answers too."""
+        return f"{_OPEN}{item.answer}{_CLOSE}"
 
     def examples(self, item: PuzzleItem) -> Sequence[tuple[str, bool]]:
         """Completions and whether each is correct: the reference, near misses of it, and forms not asked for."""
