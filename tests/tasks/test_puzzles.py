@@ -213,8 +213,8 @@ def test_same_items_whoever_asks_and_in_whatever_order():
 def test_prompts_do_not_depend_on_the_process():
     code = (
         "from corpo_rl.tasks.puzzles import PuzzlesTask, PUZZLES\n"
-        "names = ['word_ladder', 'knights_knaves', 'futoshiki', 'quantum_lock', 'figlet_font', 'time_intervals']\n"
-        "task = PuzzlesTask(names, size=10, evaluation_size=3)\n"
+        "names = ['word_ladder', 'knights_knaves', 'time_intervals']\n"
+        "task = PuzzlesTask(names, size=8, evaluation_size=3)\n"
         "print([task.prompt(item) for split in ('train', 'ood', 'other_domain') for item in task.items(split)])\n"
     )
     printed = [
