@@ -40,6 +40,7 @@ MAY_IMPORT = {
     "training": {"errors", "records", "core", "tasks", "policies"},
     "experiment": EVERYTHING_BUT_CLI,
     "sweep": {"errors", "records", "core", "evaluation", "experiment", "report", "tasks"},
+    "study": {"errors", "records", "core", "evaluation", "experiment", "policies", "report", "tasks", "training"},
     "cli": EVERYTHING_BUT_CLI | {"sweep"},
     "__init__": {"core", "errors"},
     "__main__": {"cli"},
