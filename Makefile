@@ -6,6 +6,8 @@ VERL := .venv-verl
 # With --index-url untouched this is the CPU build where one is on offer, and PyPI's default build elsewhere.
 TORCH := torch==2.13.0
 PAIRS ?= pairs.jsonl
+# Test files side by side; a file's tests stay in one process.
+JOBS ?= 2
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-verl check small bench docs release-check clean
@@ -55,7 +57,7 @@ demo: $(VENV)/train
 	$(BIN)/corpo-rl compare --methods grpo,static,corpo --out runs/demo
 
 test: $(VENV)/dev test-verl
-	$(BIN)/pytest
+	$(BIN)/pytest -n $(JOBS) --dist loadfile
 
 test-verl: $(VERL)/ready
 	$(VERL)/bin/python -m pytest tests/verl
@@ -64,7 +66,7 @@ check: $(VENV)/dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/pytest
+	$(BIN)/pytest -n $(JOBS) --dist loadfile
 
 small: $(VENV)/small
 	$(BIN)/corpo-rl compare --scale small --pairs $(PAIRS)
