@@ -66,7 +66,9 @@ def test_help_has_examples_and_fits_the_terminal():
         (["--group-size=4,8", "--steps=0"], "--steps: expected at least 1, got 0"),
         (["--group-size=4,8", "--prompts-per-step=0"], "--prompts-per-step: expected at least 1, got 0"),
         (["--learning-rate=1e-4:1e-3", "--sampler=grid"], "--learning-rate: a grid needs values"),
-        (["--group-size=4,8", "--task=nonsense"], "--task: expected mini, pairs or FILE.py:NAME"),
+        (["--group-size=4,8", "--task=nonsense"], "--task: expected mini, pairs, rubric, code"),
+        (["--group-size=4,8", "--task=code"], "--data: expected the path of a file of problems with tests"),
+        (["--group-size=4,8", "--task=puzzles:"], "--task: expected puzzles:NAME[,NAME...], got no name"),
         (["--group-size=4,8", "--scale=small"], "--pairs: expected the path of a pairs file"),
     ],
 )

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from corpo_rl.errors import DataError, UsageError
-from corpo_rl.experiment.inputs import check_spec, fitting_items, load_task, task_from_spec
+from corpo_rl.experiment.inputs import check_spec, fitting_items, load_task, task_from_spec, with_own_files
 from corpo_rl.experiment.runner import prepare
 from corpo_rl.experiment.settings import MINI
 from corpo_rl.records import FunctionTests, Problem
@@ -126,7 +126,12 @@ def test_a_reward_brings_its_own_threshold(files):
 @pytest.mark.parametrize(
     ("spec", "data", "reward", "message"),
     [
-        ("pairs", None, None, "--pairs: expected the path of a file of pairs for the task pairs .*corpo-rl pairs"),
+        (
+            "pairs",
+            None,
+            None,
+            "--pairs: expected the path of a pairs file for the task pairs .make one with: corpo-rl pairs",
+        ),
         ("rubric", None, None, "--data: expected the path of a file of rubric items for the task rubric"),
         ("code", None, None, "--data: expected the path of a file of problems with tests for the task code"),
         ("mini", "x.jsonl", None, "--data: the task 'mini' takes no file, found x.jsonl; leave it out"),
@@ -169,6 +174,16 @@ def test_a_copy_is_read_as_its_source_was(files, tmp_path, ending):
     stored = prepare(tmp_path / "out", replace(MINI, task="code", data=str(path)))
     path.unlink()
     assert [item.problem_id for item in load_task(stored, tmp_path / "out").items("in_domain")] == ["2"]
+
+
+def test_another_experiment_can_be_made_from_the_kept_files(files, tmp_path):
+    assert with_own_files(MINI, tmp_path) == MINI
+    for name in ("pairs", "code"):
+        out = tmp_path / name
+        settings = replace(MINI, task=name, **{"pairs" if name == "pairs" else "data": str(files[name])})
+        stored = prepare(out, settings)
+        files[name].unlink()
+        assert prepare(tmp_path / f"{name}-again", with_own_files(stored, out)) == stored
 
 
 def test_a_broken_or_missing_copy_is_told(files, tmp_path):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from corpo_rl.cli.task_options import task_options, with_task
 from corpo_rl.errors import MissingExtraError, UsageError
 
 if TYPE_CHECKING:
@@ -36,18 +37,7 @@ def _positive_list(text: str, flag: str) -> tuple[int, ...]:
     show_default=True,
     help="Preset: the embedded policy on sums, or SmolLM2-135M on --pairs.",
 )
-@click.option(
-    "--task", help="mini, pairs, rubric, code, puzzles:NAME[,NAME...], or FILE.py:NAME of your own Task class."
-)
-@click.option("--pairs", type=click.Path(path_type=Path), help="Pairs file (JSONL) of the task 'pairs'.")
-@click.option(
-    "--data", type=click.Path(path_type=Path), help="File of the task 'rubric' (its items) or 'code' (problems)."
-)
-@click.option(
-    "--reward",
-    type=click.Choice(["min_margin", "brier"]),
-    help="Reward of the tasks 'mini' and 'pairs'; the least that is correct follows it.  [default: min_margin]",
-)
+@task_options
 @click.option("--policy", help="mini, smollm2, a local model folder, or a hub id.")
 @click.option(
     "--methods",
@@ -151,18 +141,7 @@ def compare(
 
 
 def _settings(preset: "Settings", options: dict[str, Any]) -> "Settings":
-    given = {name: value for name, value in options.items() if value is not None}
-    for name in ("pairs", "data", "curated"):
-        if name in given:
-            given[name] = str(given[name])
-    if "pairs" in given:
-        given.setdefault("task", "pairs")
-    task = given.get("task", preset.task)
-    if "data" in given and task == "pairs":
-        raise UsageError("--data: the task pairs takes its file by --pairs, found --data; use that")
-    path, _, name = task.rpartition(":")
-    if path.endswith(".py"):
-        given["task"] = f"{Path(path).resolve()}:{name}"
+    given = with_task({name: value for name, value in options.items() if value is not None}, preset_task=preset.task)
     if "group_selection" in given:
         given.setdefault("on_deselected", "drop")
     if "samples_per_item" in given and "k" not in given:

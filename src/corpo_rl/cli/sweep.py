@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from corpo_rl.cli.task_options import task_options, with_task
 from corpo_rl.errors import MissingExtraError, UsageError
 
 if TYPE_CHECKING:
@@ -32,8 +33,7 @@ DEFAULT_TRIALS = 20
     show_default=True,
     help="Preset of everything that is not searched: the embedded policy on sums, or SmolLM2-135M on --pairs.",
 )
-@click.option("--task", help="mini, pairs, or FILE.py:NAME of your own Task class.")
-@click.option("--pairs", type=click.Path(path_type=Path), help="Pairs file (JSONL) of the task 'pairs'.")
+@task_options
 @click.option("--policy", help="mini, smollm2, a local model folder, or a hub id.")
 @click.option(
     "--method",
@@ -195,13 +195,7 @@ def _confirm_seeds(text: str | None, seeds: Sequence[int]) -> tuple[int, ...]:
 
 
 def _settings(preset: "Settings", options: dict[str, Any]) -> "Settings":
-    given = {name: value for name, value in options.items() if value is not None}
-    if "pairs" in given:
-        given["pairs"] = str(given["pairs"])
-        given.setdefault("task", "pairs")
-    if ":" in given.get("task", ""):
-        path, _, name = given["task"].rpartition(":")
-        given["task"] = f"{Path(path).resolve()}:{name}"
+    given = with_task({name: value for name, value in options.items() if value is not None}, preset_task=preset.task)
     if "samples_per_item" in given and "k" not in given:
         given["k"] = min(preset.k, given["samples_per_item"])
     rollouts = preset.group_size * given.get("prompts_per_step", preset.prompts_per_step)

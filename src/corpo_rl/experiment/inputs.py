@@ -3,7 +3,7 @@
 import importlib.util
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,9 +22,9 @@ PAIRS_FILE = "pairs.jsonl"
 TASK_FORMS = "mini, pairs, rubric, code, puzzles:NAME[,NAME...] or FILE.py:NAME of a Task class"
 
 _DATA_OF = {
-    "pairs": ("pairs", "make one with: corpo-rl pairs gsm8k"),
-    "rubric": ("rubric items", "docs/tasks.md shows the form"),
-    "code": ("problems with tests", "docs/problems.md shows the forms"),
+    "pairs": ("a pairs file", "make one with: corpo-rl pairs gsm8k"),
+    "rubric": ("a file of rubric items", "docs/tasks.md shows the form"),
+    "code": ("a file of problems with tests", "docs/problems.md shows the forms"),
 }
 """Tasks whose items come from a file: what is in it, and how to come by one."""
 
@@ -32,6 +32,17 @@ _DATA_OF = {
 def data_file(folder: Path, source: str | Path) -> Path:
     """Place inside an experiment's folder of a task's data file, which keeps the ending that tells its container."""
     return folder / f"data{Path(source).suffix}"
+
+
+def with_own_files(settings: Settings, folder: Path) -> Settings:
+    """Settings with the paths of the files that an experiment in `folder` keeps, so that another is made from these."""
+    if settings.task == "pairs":
+        return replace(settings, pairs=str(folder / PAIRS_FILE))
+    return settings if settings.data is None else replace(settings, data=str(_kept_data(folder)))
+
+
+def _kept_data(folder: Path) -> Path:
+    return next(iter(sorted(folder.glob("data*"))), data_file(folder, ""))
 
 
 def check_spec(spec: str, *, data: Path | None, reward: str | None) -> None:
@@ -43,7 +54,7 @@ def check_spec(spec: str, *, data: Path | None, reward: str | None) -> None:
     if spec in _DATA_OF and data is None:
         what, how = _DATA_OF[spec]
         option = "--pairs" if spec == "pairs" else "--data"
-        raise UsageError(f"{option}: expected the path of a file of {what} for the task {spec} ({how})")
+        raise UsageError(f"{option}: expected the path of {what} for the task {spec} ({how})")
     if spec not in _DATA_OF and data is not None:
         raise UsageError(
             f"--data: the task {spec!r} takes no file, found {data}; leave it out, or give --task rubric or code"
@@ -92,7 +103,7 @@ def load_task(settings: Settings, folder: Path) -> Task:
     if settings.task == "pairs":
         data = folder / PAIRS_FILE
     elif settings.data is not None:
-        data = next(iter(sorted(folder.glob("data*"))), data_file(folder, ""))
+        data = _kept_data(folder)
     task = task_from_spec(settings.task, data=data, reward=settings.reward)
     if settings.min_correct is not None:
         task.min_correct = settings.min_correct

@@ -8,7 +8,7 @@ from typing import Any
 
 from corpo_rl.errors import UsageError
 from corpo_rl.experiment.folder import read_json, write_json
-from corpo_rl.experiment.inputs import PAIRS_FILE, load_task
+from corpo_rl.experiment.inputs import load_task, with_own_files
 from corpo_rl.experiment.runner import prepare
 from corpo_rl.experiment.settings import Settings, first_difference, settings_from_json
 from corpo_rl.records import EVALUATION_SPLITS
@@ -89,9 +89,8 @@ class Plan:
     def trial(self, params: Mapping[str, Value], out: Path) -> tuple[str, Settings]:
         """Method and settings of a trial with these values of what is searched."""
         method, settings = trial_settings(self.settings, {**self.fixed, **params}, hold=self.hold)
-        pairs = str(out / START / PAIRS_FILE) if settings.task == "pairs" else settings.pairs
         min_correct = settings.min_correct if settings.min_correct is not None else self.judged_by
-        return method, replace(settings, pairs=pairs, min_correct=min_correct)
+        return method, replace(with_own_files(settings, out / START), min_correct=min_correct)
 
     def to_json(self) -> dict[str, Any]:
         """As plain values for a file."""
@@ -150,7 +149,7 @@ def prepare_sweep(
 
     Args:
         out: Folder of the sweep.
-        settings: What all trials share, with `pairs` as the path of the pairs file.
+        settings: What all trials share, with `pairs` or `data` as the path of the task's file.
         dimensions: What trials differ in.
         judged_by: Least reward that counts as correct when trials are judged; None for the one that trials train with
             where they all have the same, else for the task's own.

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from corpo_rl.errors import DataError, UsageError
 from corpo_rl.evaluation import ItemTable, measure_values, table_from_json
 from corpo_rl.experiment.folder import locked, read_json, read_rows, write_json
-from corpo_rl.experiment.inputs import fitting_items, load_base, load_task
+from corpo_rl.experiment.inputs import fitting_items, load_base, load_task, with_own_files
 from corpo_rl.experiment.runner import RunError, prepare, run_all
 from corpo_rl.experiment.settings import Settings, settings_from_json
 from corpo_rl.experiment.worker import BASE, job_name
@@ -240,9 +240,7 @@ def train_and_judge(
             judged = replace(
                 settings, policy=str(folder / "runs" / name / "policy"), min_correct=plan.judged_by, warmup_steps=0
             )
-            if settings.task == "pairs":
-                judged = replace(judged, pairs=str(folder / "pairs.jsonl"))
-            prepared = _prepared(folder / "judged" / name, judged)
+            prepared = _prepared(folder / "judged" / name, with_own_files(judged, folder))
             _run_all(folder / "judged" / name, prepared, methods=(method,), seeds=(), jobs=1, stopped=stopped)
     return None
 
