@@ -5,16 +5,19 @@ newer) or `VERL_USE_EXTERNAL_MODULES=corpo_rl.training.verl` (before). Then the 
 
     algorithm.adv_estimator=corpo +algorithm.corpo_min_correct=0.2
 
+`corpo_steps` is the estimator for rewards of steps, see `corpo_rl.training.verl_steps`.
+
 Tested on verl 0.9.1. Importing this module registers; nothing else in the package imports it.
 """
 
 import functools
+import importlib
 import inspect
 import json
 import sys
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -31,6 +34,15 @@ from corpo_rl.errors import CorpoError, DataError, FloorWarning, UsageError
 from corpo_rl.training.after_import import after_import
 from corpo_rl.training.figures import batch_advantages, batch_figures
 from corpo_rl.training.verl_settings import DYNAMICS_KEY, VERL_NAMES, check_config, warnings_about
+from corpo_rl.training.verl_step_batch import estimate_steps
+from corpo_rl.training.verl_step_carrier import (
+    hand_on_steps,
+    packed_at_hand,
+    refuse_several_outputs,
+    steps_at_hand,
+    stored_steps,
+)
+from corpo_rl.training.verl_step_settings import STEP_NAME, check_step_config, check_step_run, step_warnings_about
 
 FLOOR_CHECK_STEPS = 20
 """Batches in a row over which the floor is called inert or saturated, as `CorpoConfig` has it for TRL."""
@@ -38,6 +50,8 @@ FLOOR_CHECK_STEPS = 20
 _TRAINER = "verl.trainer.ppo.v1.trainer_base"
 _SESSIONS = "verl.trainer.ppo.v1.utils"
 _BY_SESSION = "compute_advantage_for_multi_trajectories"
+_ADVANTAGES = "verl.trainer.ppo.ray_trainer"
+_REWARD_MANAGERS = "verl.experimental.reward_loop.reward_manager"
 
 _warned: set[str] = set()
 _floor_watches: dict[tuple[str, float], FloorWatch] = {}
@@ -82,6 +96,49 @@ def advantages_for_verl(
     return advantages_NT, advantages_NT
 
 
+def step_advantages_for_verl(
+    token_level_rewards: torch.Tensor,
+    response_mask: torch.Tensor,
+    index: NDArray[Any] | None = None,
+    config: Any = None,
+    **_: Any,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Advantages of tokens from the rewards of steps, and of the whole.
+
+    The reward of the whole is read as `advantages_for_verl` reads it, and its advantage is that of corpo. The rule for
+    steps is `corpo_rl.core.steps.step_corpo_advantages`.
+
+    Args:
+        token_level_rewards: As for `advantages_for_verl`. Shape [N, T].
+        response_mask: Likewise. Shape [N, T].
+        index: Likewise. Shape [N].
+        config: verl's `algorithm` settings, as `check_step_config` reads them.
+
+    Returns:
+        Advantages and returns, the same tensor. Shape [N, T].
+
+    Raises:
+        UsageError, CorpoError: As `advantages_for_verl`; and for settings of steps.
+        DataError: Likewise; and for a rollout whose steps are missing or wrong.
+    """
+    _check_sessions_are_counted_once()
+    settings = check_step_config(config)
+    rewards_N, group_N = _rewards_and_groups(STEP_NAME, token_level_rewards, index)
+    outcome_N = batch_advantages("corpo", rewards_N, group_N, min_correct=settings.min_correct)
+    mask_NT = response_mask.bool().cpu().numpy()
+    found = estimate_steps(packed_at_hand(len(mask_NT)), outcome_N, group_N, mask_NT, settings)
+    trained_N = mask_NT.any(axis=1)
+    if trained_N.any():
+        mean_N = found.advantages_NT[trained_N].sum(axis=1) / mask_NT[trained_N].sum(axis=1)
+        shown = rewards_N[trained_N], group_N[trained_N], mean_N
+        _note_figures(STEP_NAME, *shown, min_correct=settings.min_correct, config=config, more=found.figures)
+        for floor in found.floors:
+            name = f"{STEP_NAME}, {floor.name}"
+            _watch_floor(name, floor.threshold, floored=floor.floored, exceeded=floor.exceeded)
+    advantages = torch.as_tensor(found.advantages_NT).to(token_level_rewards)
+    return advantages, advantages
+
+
 def final_rows(batch_keys: Sequence[str]) -> tuple[list[int], list[int]]:
     """The last output of each session, from verl's row keys "{uid}_{session}_{output}".
 
@@ -115,6 +172,9 @@ def register() -> None:
     """
     for name, estimator in VERL_NAMES.items():
         core_algos.register_adv_est(name)(_registered(name, estimator))
+    core_algos.register_adv_est(STEP_NAME)(_own(STEP_NAME) or step_advantages_for_verl)
+    after_import(_ADVANTAGES, hand_on_steps)
+    after_import(_REWARD_MANAGERS, add_reward_manager)
     after_import(_SESSIONS, count_sessions_once)
     after_import(_TRAINER, prepare_trainer)
 
@@ -135,13 +195,28 @@ def count_sessions_once(module: ModuleType) -> None:
 
     @functools.wraps(original)
     def counted_once(data: Any, batch_keys: list[str], adv_estimator: Any, *args: Any, **settings: Any) -> Any:
-        estimator = VERL_NAMES.get(getattr(adv_estimator, "value", adv_estimator))
+        name = getattr(adv_estimator, "value", adv_estimator)
+        if name == STEP_NAME:
+            refuse_several_outputs(batch_keys, len(final_rows(batch_keys)[0]))
+        estimator = VERL_NAMES.get(name)
         if estimator is None:
             return original(data, batch_keys, adv_estimator, *args, **settings)
         return _advantages_by_session(data, batch_keys, estimator, settings.get("config"))
 
     counted_once.counts_sessions_once = True  # type: ignore[attr-defined]
     setattr(module, _BY_SESSION, counted_once)
+
+
+def add_reward_manager(_module: ModuleType) -> None:
+    """Register the reward manager of steps, unless this verl has no reward manager that it could be made from.
+
+    Args:
+        _module: verl's reward managers, imported.
+    """
+    try:
+        importlib.import_module("corpo_rl.training.verl_steps")
+    except ImportError as error:
+        _warn_once(f"reward.reward_manager.name={STEP_NAME} is not there: {error}; install verl==0.9.1", UserWarning)
 
 
 def prepare_trainer(module: ModuleType) -> None:
@@ -162,25 +237,33 @@ def prepare_trainer(module: ModuleType) -> None:
     def checked_start(self: Any, config: Any) -> None:
         if config.algorithm.adv_estimator in VERL_NAMES:
             check_config(config.algorithm)
-            for message in warnings_about(config):
-                _warn_once(message, UserWarning)
+        if config.algorithm.adv_estimator == STEP_NAME:
+            check_step_run(config)
+        for message in warnings_about(config) + step_warnings_about(config):
+            _warn_once(message, UserWarning)
         start(self, config)
 
     @functools.wraps(compute)
     def with_figures(self: Any, batch: Any, metrics: dict[str, Any]) -> Any:
         _latest_figures.clear()
-        batch = compute(self, batch, metrics)
+        with steps_at_hand(lambda: stored_steps(batch, module.tq.kv_batch_get)):
+            advantages = compute(self, batch, metrics)
         metrics.update({f"corpo/{name}": value for name, value in _latest_figures.items() if not np.isnan(value)})
-        return batch
+        return advantages
 
     with_figures.logs_figures = True  # type: ignore[attr-defined]
     trainer.__init__, trainer._compute_advantage = checked_start, with_figures
 
 
-def _registered(name: str, estimator: str) -> Callable[..., tuple[torch.Tensor, torch.Tensor]]:
+def _own(name: str) -> Callable[..., tuple[torch.Tensor, torch.Tensor]] | None:
+    """What this module registered under the name before it was reloaded."""
     known = core_algos.ADV_ESTIMATOR_REGISTRY.get(name)
-    if known is not None and known.__module__ == __name__:
-        return known  # type: ignore[no-any-return]  # this module is being reloaded
+    return known if known is not None and known.__module__ == __name__ else None
+
+
+def _registered(name: str, estimator: str) -> Callable[..., tuple[torch.Tensor, torch.Tensor]]:
+    if known := _own(name):
+        return known
 
     def estimate(
         token_level_rewards: torch.Tensor,
@@ -232,8 +315,20 @@ def _estimate(
 ) -> torch.Tensor:
     """Advantage of each rollout, of the rewards' type and on their device. Shape [N]. Notes the batch's figures."""
     min_correct = check_config(config)
+    rewards_N, group_N = _rewards_and_groups(estimator, token_level_rewards, index)
+    advantages_N = batch_advantages(estimator, rewards_N, group_N, min_correct=min_correct)
+    if trained_N.any():  # the rows with which verl fills a batch up have no token to train on
+        shown = rewards_N[trained_N], group_N[trained_N], advantages_N[trained_N]
+        _note_figures(estimator, *shown, min_correct=min_correct, config=config)
+    return torch.as_tensor(advantages_N).to(token_level_rewards)
+
+
+def _rewards_and_groups(
+    name: str, token_level_rewards: torch.Tensor, index: NDArray[Any] | None
+) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
+    """Reward of each rollout, and its group, numbered from 0. Shapes [N]."""
     if index is None:
-        raise UsageError(f"{estimator}: verl gave no uid, so that groups cannot be told; a trainer of version 0.9 does")
+        raise UsageError(f"{name}: verl gave no uid, so that groups cannot be told; a trainer of version 0.9 does")
     if token_level_rewards.dtype not in (torch.float32, torch.float64):
         raise DataError(
             f"token_level_rewards: expected float32, as verl makes them, found {token_level_rewards.dtype}, "
@@ -241,11 +336,7 @@ def _estimate(
         )
     rewards_N = as_decimals(token_level_rewards.detach().double().sum(dim=-1).cpu().numpy())
     _, group_N = np.unique(np.asarray(index, dtype=str), return_inverse=True)
-    advantages_N = batch_advantages(estimator, rewards_N, group_N, min_correct=min_correct)
-    if trained_N.any():  # the rows with which verl fills a batch up have no token to train on
-        shown = rewards_N[trained_N], group_N[trained_N], advantages_N[trained_N]
-        _note_figures(estimator, *shown, min_correct=min_correct, config=config)
-    return torch.as_tensor(advantages_N).to(token_level_rewards)
+    return rewards_N, group_N
 
 
 def _note_figures(
@@ -256,19 +347,25 @@ def _note_figures(
     *,
     min_correct: float,
     config: Any,
+    more: Mapping[str, float] | None = None,
 ) -> None:
     _, group_N = np.unique(group_N, return_inverse=True)
-    figures = batch_figures(rewards_N, group_N, advantages_N, min_correct=min_correct)
+    figures = batch_figures(rewards_N, group_N, advantages_N, min_correct=min_correct) | dict(more or {})
     _latest_figures.clear()
     _latest_figures.update(figures)
-    if estimator in FLOORED_ESTIMATORS and not np.isnan(figures["floored_group_share"]):
-        watch = _floor_watches.setdefault((estimator, min_correct), FloorWatch(min_correct, window=FLOOR_CHECK_STEPS))
-        message = watch.see(floored=figures["floored_group_share"] > 0, exceeded=figures["exceeding_share"] > 0)
-        if message:
-            warnings.warn(f"{estimator}: {message}", FloorWarning, stacklevel=2)
+    if estimator in (*FLOORED_ESTIMATORS, STEP_NAME) and not np.isnan(figures["floored_group_share"]):
+        floored, exceeded = figures["floored_group_share"] > 0, figures["exceeding_share"] > 0
+        _watch_floor(estimator, min_correct, floored=floored, exceeded=exceeded)
     target = config.get(DYNAMICS_KEY)
     if target is not None:
         _append(Path(target), {"estimator": estimator, "min_correct": min_correct, "n": len(rewards_N), **figures})
+
+
+def _watch_floor(name: str, threshold: float, *, floored: bool, exceeded: bool) -> None:
+    watch = _floor_watches.setdefault((name, threshold), FloorWatch(threshold, window=FLOOR_CHECK_STEPS))
+    message = watch.see(floored=floored, exceeded=exceeded)
+    if message:
+        warnings.warn(f"{name}: {message}", FloorWarning, stacklevel=2)
 
 
 def _append(path: Path, row: dict[str, Any]) -> None:
