@@ -9,6 +9,7 @@ from typing import Any
 from corpo_rl.doctor.finding import ERROR, NOTE, WARNING, Finding
 from corpo_rl.errors import UsageError
 from corpo_rl.training.verl_settings import MIN_CORRECT_KEY, VERL_NAMES, check_config, warnings_about
+from corpo_rl.training.verl_step_settings import STEP_NAME, check_step_run, step_warnings_about
 
 MAIN = "verl.trainer.main_ppo"
 _OVERRIDE = re.compile(r"(\+{0,2}|~)([A-Za-z_][\w.@/]*)=(.*)", re.DOTALL)
@@ -31,11 +32,10 @@ def check_command(path: Path, text: str) -> list[Finding]:
                 sign, key, value = match.groups()
                 plus[key] = sign
                 _put(config, key, _value(value))
-        key = f"algorithm.{MIN_CORRECT_KEY}"
-        if key in plus and not plus[key]:
-            found.append(
-                Finding(ERROR, where, f"{key} is no key of verl's own: without a + Hydra refuses it", f"+{key}=...")
-            )
+        for key in plus:
+            if key.startswith("algorithm.corpo_") and not plus[key]:
+                what = f"{key} is no key of verl's own: without a + Hydra refuses it"
+                found.append(Finding(ERROR, where, what, f"+{key}=..."))
         found += _check(config, where=where)
     for number, content in enumerate(text.splitlines(), start=1):
         match = re.search(r"VERL_USE_EXTERNAL_PLUGINS=[\"']?([\w,-]*)", content)
@@ -56,7 +56,7 @@ def check_command(path: Path, text: str) -> list[Finding]:
 def _check(config: Mapping[str, Any], *, where: str) -> Iterator[Finding]:
     algorithm = config.get("algorithm") or {}
     name = algorithm.get("adv_estimator")
-    if name not in VERL_NAMES:
+    if name not in (*VERL_NAMES, STEP_NAME):
         if MIN_CORRECT_KEY in algorithm:
             yield Finding(
                 ERROR,
@@ -73,11 +73,14 @@ def _check(config: Mapping[str, Any], *, where: str) -> Iterator[Finding]:
             )
         return
     try:
-        check_config(algorithm)
+        if name == STEP_NAME:
+            check_step_run(config)
+        else:
+            check_config(algorithm)
     except UsageError as error:
         what, _, change = str(error).rpartition("; ")
         yield Finding(ERROR, where, what, change)
-    for sentence in warnings_about(config):
+    for sentence in warnings_about(config) + step_warnings_about(config):
         what, _, change = sentence.rpartition("; ")
         yield Finding(WARNING, where, what, change)
     if "norm_adv_by_std_in_grpo" in algorithm:
@@ -109,6 +112,8 @@ def _value(text: str) -> Any:
         return lowered == "true"
     if lowered in ("null", "none"):
         return None
+    if lowered.startswith("[") and lowered.endswith("]"):
+        return [_value(part) for part in lowered[1:-1].split(",") if part.strip()]
     try:
         number = float(lowered)
     except ValueError:
