@@ -1,0 +1,189 @@
+"""The study of CoRPO's claims: it runs, goes on where it was stopped, and its page shows what its results hold."""
+
+import importlib.util
+import json
+import re
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from corpo_rl.study.claims import summary, verdicts
+from corpo_rl.study.pictures import pictures
+from corpo_rl.study.plan import PARTS
+from corpo_rl.study.quantities import Study
+from corpo_rl.study.tables import generated
+
+RECIPE = Path(__file__).parent.parent / "recipes" / "mini-study"
+PAGE = (RECIPE / "README.md").read_text()
+WAS_RUN = pytest.mark.skipif(
+    not (RECIPE / "results.json").exists(),
+    reason="the study was not run yet: python recipes/mini-study/run.py --out runs/mini-study --keep",
+)
+
+
+@pytest.fixture(scope="module")
+def recipe():
+    spec = importlib.util.spec_from_file_location("recipe_mini_study", RECIPE / "run.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    yield module
+    del sys.modules[spec.name]
+
+
+def part_of_page(name):
+    return re.search(f"<!-- results: {name} -->\n(.*?)\n<!-- end: {name} -->", PAGE, flags=re.DOTALL)[1]
+
+
+def test_a_small_study_runs_and_goes_on(recipe, tmp_path, monkeypatch):
+    pytest.importorskip("trl", reason="trains: needs corpo-rl[train]")
+    sizes = replace(recipe.QUICK.sizes, timing_rounds=1)
+    tiny = replace(recipe.QUICK, sizes=sizes, thresholds={"min_margin": (0.2,)}, methods=("grpo", "corpo"))
+    monkeypatch.setattr(recipe, "QUICK", tiny)
+    out = tmp_path / "study"
+
+    def run(*arguments):
+        return CliRunner().invoke(recipe.main, ["--out", str(out), "--quick", "--jobs", "1", *arguments])
+
+    early = run("--only", "main")
+    assert early.exit_code == 2
+    assert "the learning rates come from the pilot, which is not whole" in early.output
+    ran = run()
+    assert ran.exit_code == 0, ran.output
+    results = json.loads((out / "results.json").read_text())
+    # the pilot 2 runs, the base 1 and 2 seeds of 2 methods, the hedging base 1 with 2 methods, a saturated and an inert
+    # floor, and the timing
+    assert len(results["runs"]) == results["n_planned"] == 2 + 1 + 4 + 1 + 2 + 2 + 1
+    assert "that was the last one" in ran.output
+    assert recipe.summary_table(results["summary"]) in ran.output
+    assert {path.name for path in out.glob("*.svg")} == {"r_count.svg", "reinforced.svg", "differences.svg"}
+    assert not (out / "scratch").exists()
+
+    # a run that was lost, as after a kill, is made again with the same numbers, in another process
+    lost = out / "records" / "main-mini-min_margin-corpo@0.2-s1.json"
+    before = json.loads(lost.read_text())
+    lost.unlink()
+    again = run("--only", "pilot,main")
+    assert again.exit_code == 0, again.output
+    after = json.loads(lost.read_text())
+    for record in (before, after):
+        del record["seconds"]
+    assert after == before
+    assert again.output.count("] main-") == 1
+    assert again.output.count("] pilot-") == 0
+
+    page = tmp_path / "README.md"
+    page.write_text(PAGE)
+    recipe.render(results, page, tmp_path)
+    filled = page.read_text()
+    assert "Not run yet" not in filled
+    assert generated(Study(results), results["verdicts"], results["summary"])["limits"] in filled
+
+    monkeypatch.setattr(recipe, "QUICK", replace(tiny, sizes=replace(tiny.sizes, learning_rate=1e-3)))
+    other = run()
+    assert other.exit_code == 2
+    assert "learning_rate" in other.output
+    assert "name a new folder" in other.output
+
+
+def test_wrong_use_is_told_in_a_line(recipe, tmp_path):
+    for arguments, message in (
+        ([], "--out: expected the folder of the study"),
+        (["--out", str(tmp_path), "--only", "pilots"], "--only: expected some of pilot, main, failing, timing"),
+        (["--out", str(tmp_path), "--quick", "--keep"], "--keep: the numbers of --quick mean nothing"),
+    ):
+        ran = CliRunner().invoke(recipe.main, arguments)
+        assert ran.exit_code == 2
+        assert message in ran.output
+
+
+def test_the_arithmetic_of_the_page(recipe):
+    plan = recipe.PLAN
+    n = {part: len(plan.runs(part)) for part in PARTS}
+    assert n == {"pilot": 52, "main": 262, "failing": 46, "timing": 1}
+    assert f"({n['pilot']} runs)" in PAGE
+    assert f"({n['main'] - 2}, and the base under both rewards)" in PAGE
+    assert f"{n['failing']}, the timing 1: {sum(n.values())} in all" in PAGE
+    sizes = plan.sizes
+    words = f"{sizes.steps} steps of {sizes.prompts} prompts x {sizes.group_size} completions"
+    assert words in " ".join(PAGE.split())
+    early = f"Early is the first {sizes.early} steps, late the last {sizes.late}, the middle the {sizes.late} before"
+    assert early in PAGE
+    assert len(plan.seeds) >= 10
+    for reward, thresholds in plan.thresholds.items():
+        for threshold in thresholds:
+            assert f"| `{reward}` | {threshold:g} |" in PAGE
+        assert all(len(values) == 3 for values in plan.thresholds.values())
+
+
+@pytest.fixture(scope="module")
+def results():
+    return json.loads((RECIPE / "results.json").read_text())
+
+
+@WAS_RUN
+def test_the_results_are_whole_and_small(recipe, results):
+    assert len(results["runs"]) == results["n_planned"] == sum(len(recipe.PLAN.runs(part)) for part in PARTS)
+    assert (RECIPE / "results.json").stat().st_size < 2_000_000
+    assert recipe.results_text(results) == (RECIPE / "results.json").read_text()
+
+
+@WAS_RUN
+def test_the_verdicts_follow_from_the_runs(results):
+    found = verdicts(Study(results))
+    assert found == results["verdicts"]
+    assert summary(found) == results["summary"]
+
+
+@WAS_RUN
+def test_the_page_and_the_pictures_are_those_of_the_results(results):
+    parts = generated(Study(results), results["verdicts"], results["summary"])
+    for name, text in parts.items():
+        assert part_of_page(name) == text, name
+    for name, text in pictures(Study(results), results["verdicts"]).items():
+        assert (RECIPE / name).read_text() == text, name
+
+
+@WAS_RUN
+def test_numbers_of_the_page_counted_again(results):
+    """A few of them by plain loops over the runs, not by the code that made the page."""
+
+    def runs(method, threshold, reward="min_margin"):
+        key = ("main", "mini", reward, method, threshold)
+        return sorted(
+            (
+                run
+                for run in results["runs"]
+                if (run["part"], run["base"], run["reward"], run["method"], run["threshold"]) == key
+            ),
+            key=lambda run: run["seed"],
+        )
+
+    def rate(run, split, threshold):
+        counts = [int(digit, 36) for digit in run["evaluation"][split]["correct"][threshold]]
+        return sum(counts) / len(counts) / run["evaluation"][split]["n_samples"]
+
+    def row(key, reward="min_margin", threshold=0.2):
+        return next(
+            one
+            for one in results["verdicts"]
+            if (one["key"], one["reward"], one["threshold"]) == (key, reward, threshold)
+        )
+
+    grpo, corpo = runs("grpo", None), runs("corpo", 0.2)
+    assert len(grpo) == len(corpo) == 10
+    difference = np.mean(
+        [rate(one, "ood", "0.2") - rate(other, "ood", "0.2") for one, other in zip(corpo, grpo, strict=True)]
+    )
+    assert row("4e")["interval"]["value"] == pytest.approx(difference, abs=1e-6)
+    early = results["plan"]["sizes"]["early"] // results["plan"]["sizes"]["bin"]
+    shares = [
+        sum(run["series"]["failed_up"]["0.2"][:early]) / sum(run["series"]["failed"]["0.2"][:early]) for run in grpo
+    ]
+    assert row("1")["interval"]["value"] == pytest.approx(np.mean(shares), abs=1e-6)
+    for run in corpo + runs("static", 0.2):
+        assert sum(run["series"]["failed_up"]["0.2"]) == 0
