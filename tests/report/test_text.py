@@ -51,3 +51,25 @@ def test_pass_at_1_alone_when_k_is_1():
     results = make_results(("grpo", "corpo"))
     results["settings"]["k"] = 1
     assert compare_text(results).count("pass@16") == 0
+
+
+def measured_otherwise(results):
+    """The same results with the figures of a task that scores no pair: five of its own."""
+    owners = (results["base"], *results["methods"].values())
+    for found in [found for owner in owners for found in owner["evaluation"].values()]:
+        for key in ("brier", "score_accuracy", "hedge_rate"):
+            del found["measures"][key]
+        for number, key in enumerate(("tests_passed", "load_failed", "timed_out", "crashed", "zeal")):
+            found["measures"][key] = {"value": number / 4, "low": 0.0, "high": 1.0}
+    return results
+
+
+def test_figures_of_a_task_of_another_kind():
+    lines = compare_text(measured_otherwise(make_results(("grpo", "corpo")))).splitlines()
+    # two of its own, in the order of their names; the report has them all
+    assert lines[2:5] == [
+        "                        pass@1           pass@16 reward crash~   load  parse",
+        "                                                   mean        failed failed",
+        "base         0.38 [0.36, 0.40] 0.95 [0.92, 0.97]  -0.19   0.75   0.25    2 %",
+    ]
+    assert max(map(columns, lines)) <= WIDTH

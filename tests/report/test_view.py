@@ -66,6 +66,21 @@ def test_pass_at_k_is_named_by_the_settings_and_not_repeated():
     assert [column.key for column in measures(results)][:2] == ["pass@1", "mean_reward"]
 
 
+def test_columns_are_those_that_were_measured():
+    shared = ["pass@1", "pass@16", "mean_reward"]
+    verifier = ["brier", "score_accuracy", "hedge_rate"]
+    results = make_results(("grpo",))
+    assert [column.key for column in measures(results)] == [*shared, *verifier, "parse_failure_rate"]
+    for found in [*results["base"]["evaluation"].values(), *results["methods"]["grpo"]["evaluation"].values()]:
+        found["measures"] = {key: value for key, value in found["measures"].items() if key not in verifier}
+    results["methods"]["grpo"]["evaluation"]["ood"]["measures"]["tests_passed"] = {"value": 1, "low": 1, "high": 1}
+    columns = measures(results)
+    assert [column.key for column in columns] == [*shared, "tests_passed", "parse_failure_rate"]
+    assert columns[3].label == "tests passed"
+    results["base"]["evaluation"], results["methods"] = {}, {}
+    assert [column.key for column in measures(results)] == [*shared, *verifier, "parse_failure_rate"], "nothing yet"
+
+
 def test_level_and_reference():
     results = make_results()
     results["settings"]["level"] = 0.9

@@ -3,7 +3,9 @@
 import math
 import textwrap
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
 
 from corpo_rl.records import Interval
 from corpo_rl.report.summary import findings, headline
@@ -13,6 +15,7 @@ from corpo_rl.report.view import (
     evaluation,
     level_text,
     measure,
+    measures,
     method_names,
     number,
     pass_k,
@@ -24,6 +27,9 @@ from corpo_rl.report.view import (
 
 WIDTH = 80
 NAME_WIDTH = 12
+FIGURE_WIDTH = 6
+MOST_FIGURES = 4
+"""Narrow columns beside two pass@k with their intervals, within `WIDTH`."""
 
 
 def compare_text(results: Results) -> str:
@@ -54,19 +60,50 @@ def _split_table(results: Results, split: str) -> Iterator[str]:
     about = plain(f"{split_title(results, split)}: {results['splits'][split].get('description') or split}")
     yield cut_to(f"{about}, {n_items} items" if n_items is not None else f"{about}, not evaluated", WIDTH)
     yield "-" * WIDTH
-    yield _row("", [*passes, "reward", "Brier", "hedge", "parse"])
-    yield _row("", [*("" for _ in passes), "mean", "", "(5, 5)", "failed"])
+    figures = _figures(results)
+    yield _row("", [*passes, *(figure.head for figure in figures)], n_figures=len(figures))
+    yield _row("", [*("" for _ in passes), *(figure.under for figure in figures)], n_figures=len(figures))
     for name in rows:
         cells = [_with_interval(measure(results, name, split, key)) for key in passes]
-        cells += [number(measure(results, name, split, key).value, digits=2) for key in ("mean_reward", "brier")]
-        cells += [percent(measure(results, name, split, key).value) for key in ("hedge_rate", "parse_failure_rate")]
-        yield _row(plain(name), cells)
+        cells += [figure.write(measure(results, name, split, figure.key).value) for figure in figures]
+        yield _row(plain(name), cells, n_figures=len(figures))
 
 
-def _row(name: str, cells: list[str]) -> str:
-    passes, figures = cells[:-4], cells[-4:]
+@dataclass(frozen=True)
+class _Figure:
+    """A narrow column behind the pass@k."""
+
+    key: str
+    head: str
+    under: str
+    write: Callable[[float], str]
+
+
+def _figures(results: Results) -> list[_Figure]:
+    """Mean reward, what the task measures beside it as far as there is room, and parse failures."""
+    two_digits = partial(number, digits=2)
+    reward = _Figure("mean_reward", "reward", "mean", two_digits)
+    brier = _Figure("brier", "Brier", "", two_digits)
+    hedge = _Figure("hedge_rate", "hedge", "(5, 5)", percent)
+    failed = _Figure("parse_failure_rate", "parse", "failed", percent)
+    columns = [column.key for column in measures(results)]
+    if brier.key in columns:
+        return [reward, brier, hedge, failed]
+    shown = {"pass@1", f"pass@{pass_k(results)}", reward.key, failed.key}
+    own = [key for key in columns if key not in shown][: MOST_FIGURES - 2]
+    return [reward, *(_own_figure(key, two_digits) for key in own), failed]
+
+
+def _own_figure(key: str, write: Callable[[float], str]) -> _Figure:
+    first, _, rest = plain(key).replace("_", " ").partition(" ")
+    return _Figure(key, cut_to(first, FIGURE_WIDTH), cut_to(rest, FIGURE_WIDTH), write)
+
+
+def _row(name: str, cells: list[str], *, n_figures: int) -> str:
+    n_passes = len(cells) - n_figures
     text = padded(cut_to(name, NAME_WIDTH), NAME_WIDTH)
-    return (text + "".join(f" {cell:>17}" for cell in passes) + "".join(f" {cell:>6}" for cell in figures)).rstrip()
+    widths = [17] * n_passes + [FIGURE_WIDTH] * n_figures
+    return (text + "".join(f" {cell:>{width}}" for cell, width in zip(cells, widths, strict=True))).rstrip()
 
 
 def _with_interval(found: Interval) -> str:

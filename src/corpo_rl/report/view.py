@@ -32,6 +32,22 @@ class Measure:
     """What it means, in a sentence or two."""
 
 
+VERIFIER_MEASURES = (
+    Measure(
+        "brier",
+        "Brier",
+        "Mean squared distance of score / 10 from the label, parsed answers only: 0 best, 1 worst, (5, 5) 0.25.",
+    ),
+    Measure(
+        "score_accuracy",
+        "score accuracy",
+        "Share of single scores on the right side of 5, parsed answers only; a 5 is on neither side.",
+    ),
+    Measure("hedge_rate", "hedge", "Share of parsed answers that are the hedge (5, 5), which commits to nothing."),
+)
+"""What tasks that score two candidates report beside the reward."""
+
+
 def measures(results: Results) -> list[Measure]:
     """Measures of the final tables, in column order; pass@k appears once when k is 1."""
     k = pass_k(results)
@@ -44,22 +60,28 @@ def measures(results: Results) -> list[Measure]:
                 f"Chance that at least one of {k} sampled answers is correct, averaged over items (unbiased estimate).",
             )
         )
-    return [
-        *found,
-        Measure("mean_reward", "mean reward", "Mean graded reward of the samples, in task units, unparsable included."),
-        Measure(
-            "brier",
-            "Brier",
-            "Mean squared distance of score / 10 from the label, parsed answers only: 0 best, 1 worst, (5, 5) 0.25.",
-        ),
-        Measure(
-            "score_accuracy",
-            "score accuracy",
-            "Share of single scores on the right side of 5, parsed answers only; a 5 is on neither side.",
-        ),
-        Measure("hedge_rate", "hedge", "Share of parsed answers that are the hedge (5, 5), which commits to nothing."),
-        Measure("parse_failure_rate", "parse failures", "Share of samples that are not in the form the task asks for."),
+    found.append(
+        Measure("mean_reward", "mean reward", "Mean graded reward of the samples, in task units, unparsable included.")
+    )
+    unparsed = Measure(
+        "parse_failure_rate", "parse failures", "Share of samples that are not in the form the task asks for."
+    )
+    seen = _measured(results)
+    if not seen or seen & {column.key for column in VERIFIER_MEASURES}:
+        found += VERIFIER_MEASURES
+    known = {column.key for column in (*found, unparsed, *VERIFIER_MEASURES)}
+    found += [
+        Measure(key, key.replace("_", " "), "The task's own figure, averaged over the parsed answers.")
+        for key in sorted(seen - known)
+        if not key.startswith("pass@")
     ]
+    return [*found, unparsed]
+
+
+def _measured(results: Results) -> set[str]:
+    """Measures that any evaluation has."""
+    owners = (results["base"], *results["methods"].values())
+    return {key for owner in owners for found in owner.get("evaluation", {}).values() for key in found["measures"]}
 
 
 def pass_k(results: Results) -> int:
