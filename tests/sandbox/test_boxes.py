@@ -102,7 +102,7 @@ def test_no_module_is_found_beside_the_candidates_own_process(judge):
 @pytest.mark.parametrize("place", [0, 1], ids=["candidates", "tests"])
 @pytest.mark.parametrize("whom", ["bubblewrap", "inside"])
 def test_a_sandbox_killed_from_outside_is_started_again(fresh_judge, place, whom):
-    mark = f"1.23456{os.getpid()}"
+    mark = f"1.23456{os.getpid()}7"  # no 0 at the end: the number loses it
     judge = fresh_judge(seconds=float(mark))
     assert judge.judge(DOUBLE, DOUBLES).status == "ok"
     number = judge._boxes[place].process.pid
@@ -145,7 +145,7 @@ def test_tests_that_never_end_are_given_up(fresh_judge, monkeypatch):
 
 
 def test_nothing_is_left_when_a_judge_is_closed_or_its_process_killed(fresh_judge):
-    mark = "0.98765" + str(os.getpid())
+    mark = f"0.98765{os.getpid()}7"
     judge = fresh_judge(seconds=float(mark))
     assert len(processes(mark)) >= 4
     judge.close()
@@ -164,7 +164,7 @@ def test_nothing_is_left_when_a_judge_is_closed_or_its_process_killed(fresh_judg
 
 
 def test_a_candidate_is_the_first_to_be_killed_for_memory(fresh_judge):
-    mark = f"3.45678{os.getpid()}"
+    mark = f"3.45678{os.getpid()}7"
     judge = fresh_judge(seconds=float(mark))
     working = threading.Thread(target=judge.judge, args=(DOUBLE, "import time\ntime.sleep(1)"))
     working.start()
@@ -234,6 +234,15 @@ def test_without_bubblewrap_nothing_is_run(monkeypatch, tmp_path):
         Judge(Limits())
 
 
+def test_a_bubblewrap_that_may_not_be_run(monkeypatch, tmp_path):
+    fake = tmp_path / "bwrap"
+    fake.write_text("no program")
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    with pytest.raises(CorpoError, match=rf"^{fake}: bubblewrap does not start \(.+\); candidates run as nobody"):
+        Judge(Limits())
+
+
 @pytest.mark.parametrize(
     ("script", "message"),
     [
@@ -247,7 +256,7 @@ def test_a_bubblewrap_that_does_not_work(monkeypatch, tmp_path, script, message)
     fake.write_text(f"#!/bin/sh\n{script}\n")
     fake.chmod(0o755)
     tmp_path.chmod(0o755)
-    for folder in tmp_path.parents[:2]:
+    for folder in tmp_path.parents[: tmp_path.parents.index(Path(tempfile.gettempdir()).resolve())]:
         folder.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     with pytest.raises(CorpoError, match=message) as raised:

@@ -80,7 +80,7 @@ def start_box(
         may_make_namespaces: Whether it keeps the one capability that making namespaces needs.
 
     Raises:
-        CorpoError: bubblewrap is not installed.
+        CorpoError: bubblewrap is not installed, or may not be run.
     """
     command = [find_bubblewrap(), *_isolation(python), *_environment(_ENVIRONMENT)]
     command += ["--cap-add", "CAP_SYS_ADMIN"] if may_make_namespaces else ["--disable-userns"]
@@ -104,6 +104,12 @@ def start_box(
             bufsize=0,
             **identity,  # type: ignore[call-overload]
         )
+    except OSError as error:
+        errors.close()
+        raise CorpoError(
+            f"{command[0]}: bubblewrap does not start ({error.strerror}); candidates run as nobody, who has to be "
+            "allowed to run it"
+        ) from None
     finally:
         for descriptor in descriptors.values():
             os.close(descriptor)

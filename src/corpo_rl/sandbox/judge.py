@@ -100,24 +100,23 @@ class Judge:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         limits = json.dumps(asdict(self._limits))
         with ours, theirs:
-            self._boxes = [
-                start_box(
-                    "server.py",
-                    [limits, self._filter],
-                    python=self._python,
-                    shared=theirs.fileno(),
-                    conversing=False,
-                    may_make_namespaces=True,
-                ),
-                start_box(
-                    "judge.py",
-                    [limits],
-                    python=self._python,
-                    shared=ours.fileno(),
-                    conversing=True,
-                    may_make_namespaces=False,
-                ),
-            ]
+            for script, arguments, shared in (
+                ("server.py", [limits, self._filter], theirs),
+                ("judge.py", [limits], ours),
+            ):
+                try:
+                    box = start_box(
+                        script,
+                        arguments,
+                        python=self._python,
+                        shared=shared.fileno(),
+                        conversing=script == "judge.py",
+                        may_make_namespaces=script == "server.py",
+                    )
+                except CorpoError:
+                    self.close()
+                    raise
+                self._boxes.append(box)
         probe = self._ask(FunctionTests("one", "assert one() == 1"), "def one(): return 1")
         if probe is None or probe["status"] != "ok":
             complaints = "; ".join(box.complaint() for box in self._boxes)
