@@ -230,9 +230,9 @@ def _check_installed() -> None:
     """Refuse before anything is made, rather than in the first worker."""
     from importlib.util import find_spec
 
-    for package, extra in (("torch", "train"), ("trl", "train"), ("peft", "train"), ("optuna", "sweep")):
+    for package in ("torch", "trl", "peft", "optuna"):
         if find_spec(package) is None:
-            raise MissingExtraError("corpo-rl sweep", extra)
+            raise MissingExtraError("corpo-rl sweep", "sweep")
 
 
 def _engine(
