@@ -149,6 +149,13 @@ def test_a_batch_of_nothing_is_not_judged(task, judge):
     assert judge.calls == []
 
 
+def test_examples_are_the_problems_own_solution_and_programs_that_cannot_pass(task):
+    solved = replace(HALF, reference="def half(x):\n    return x / 2\n")
+    assert task.examples(solved)[0] == ("```python\ndef half(x):\n    return x / 2\n\n```", True)
+    assert task.examples(solved)[1:] == task.examples(HALF)
+    assert not any(right for _, right in task.examples(HALF))
+
+
 def test_another_threshold_decides_what_is_correct(task):
     task.min_correct = 0.5
     assert grade(task, DOUBLE, "wrong 2 4").correct

@@ -142,6 +142,11 @@ class CodeTask:
         """What became of the program, 1 or 0 each: `load_error`, `timeout`, `missing_module`."""
         return _measures(self._verdict(item, answer))
 
+    def examples(self, item: Problem) -> Sequence[tuple[str, bool]]:
+        """For `tasks.proof`: the problem's own solution if it has one, a program that does not load, and no program."""
+        wrong = [("```python\nraise SystemExit\n```", False), ("I do not know.", False)]
+        return [*([(f"```python\n{item.reference}\n```", True)] if item.reference else []), *wrong]
+
     def grade_many(self, items: Sequence[Problem], completions: Sequence[str]) -> list[Graded]:
         """The grades of a batch, judged in one call of the judge. See `tasks.base.grade_all`."""
         asked = [(item, text) for item, text in zip(items, completions, strict=True) if text.strip()]
