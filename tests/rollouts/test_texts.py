@@ -24,10 +24,10 @@ def csv_text(rows):
     ("name", "content"),
     [
         ("a.jsonl", lines(ROWS)),
-        ("a.jsonl.gz", gzip.compress(lines(ROWS).encode())),
+        ("a.jsonl.gz", gzip.compress(lines(ROWS).encode(), mtime=0)),
         ("a.json", json.dumps(ROWS, indent=1)),
         ("a.csv", csv_text(ROWS)),
-        ("a.csv.gz", gzip.compress(csv_text(ROWS).encode())),
+        ("a.csv.gz", gzip.compress(csv_text(ROWS).encode(), mtime=0)),
         ("a.jsonl", "\n\n{torn\n" + lines(ROWS).replace("\n", "\n\n")),
         ("a.jsonl", lines(ROWS).encode("utf-16")),
         ("a.parquet", None),
