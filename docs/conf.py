@@ -36,6 +36,7 @@ highlight_language = "text"
 html_theme = "furo"
 html_title = "corpo-rl"
 html_static_path = ["_static"]
+html_css_files = ["site.css"]
 templates_path = ["_templates"]
 html_additional_pages = {"index": "to-docs.html"}
 html_copy_source = False

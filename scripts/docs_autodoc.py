@@ -24,8 +24,10 @@ def setup(app: Any) -> dict[str, bool]:
     return {"parallel_read_safe": True}
 
 
-def _docstring(_app: Any, _what: str, _name: str, _object: Any, _options: Any, lines: list[str]) -> None:
+def _docstring(_app: Any, what: str, _name: str, _object: Any, _options: Any, lines: list[str]) -> None:
     lines[:] = as_rst(lines)
+    if what in ("attribute", "data", "property") and ":" in lines[0]:
+        lines.insert(0, "\\ ")  # nothing, or napoleon takes the words before the colon for a type
 
 
 def _signature(_app: Any, what: str, _name: str, target: Any, *_: Any) -> tuple[str, str | None] | None:
@@ -100,10 +102,10 @@ def _section(name: str, block: list[str]) -> list[str]:
 
 
 def escaped(line: str) -> str:
-    """A line of text in which nothing but code in backticks is markup."""
+    """A line of text in which nothing but code in backticks, and https addresses, is markup."""
     parts = re.split(r"(`[^`]+`)", line)
     for index in range(0, len(parts), 2):
-        parts[index] = re.sub(r"(?<=\w)_(?!\w)|[\\*|]", r"\\\g<0>", parts[index])
+        parts[index] = re.sub(r"(?<=\w)_(?!\w)|[\\*|]|(?<=http)(?=://)", r"\\\g<0>", parts[index])
         if index and re.match(r"\w", parts[index]):
             parts[index] = "\\ " + parts[index]  # `n`s: code that a word goes on from
         if index < len(parts) - 1 and re.search(r"\w$", parts[index]):
