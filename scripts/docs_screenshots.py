@@ -9,6 +9,8 @@ import json
 import shutil
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from selenium import webdriver
@@ -30,6 +32,19 @@ def main(site: Path, folder: Path, pages: list[str]) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     pages = pages or sorted(path.relative_to(site).as_posix() for path in site.rglob("*.html"))
     faults = []
+    with browser() as driver:
+        for page in pages:
+            for width, scheme in ((1280, "light"), (390, "light"), (1280, "dark")):
+                faults += faults_of(driver, site / page, width, scheme)
+                out = folder / f"{page.removesuffix('.html').replace('/', '-')}-{width}-{scheme}.png"
+                out.write_bytes(picture(driver, width))
+    sys.stdout.writelines(f"{fault}\n" for fault in faults)
+    return min(len(faults), 1)
+
+
+@contextmanager
+def browser() -> Iterator[webdriver.Chrome]:
+    """A headless Chromium that notes what it is asked to load."""
     with tempfile.TemporaryDirectory() as profile:
         options = webdriver.ChromeOptions()
         for flag in (*FLAGS, f"--user-data-dir={profile}"):
@@ -41,33 +56,29 @@ def main(site: Path, folder: Path, pages: list[str]) -> int:
         try:
             driver.get("about:blank")
             requested(driver)  # those of the browser's own first page
-            for page in pages:
-                for width, scheme in ((1280, "light"), (390, "light"), (1280, "dark")):
-                    out = folder / f"{page.removesuffix('.html').replace('/', '-')}-{width}-{scheme}.png"
-                    faults += picture(driver, site / page, width, scheme, out)
+            yield driver
         finally:
             driver.quit()
-    sys.stdout.writelines(f"{fault}\n" for fault in faults)
-    return min(len(faults), 1)
 
 
-def picture(driver: webdriver.Chrome, page: Path, width: int, scheme: str, out: Path) -> list[str]:
-    """Load a page at a width under a colour scheme, write it as a PNG, and say what is wrong with it."""
+def faults_of(driver: webdriver.Chrome, page: Path, width: int, scheme: str) -> list[str]:
+    """Load a page at a width under a colour scheme, and say what is wrong with it."""
     screen = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
     driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
     features = [{"name": "prefers-color-scheme", "value": scheme}]
     driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
     driver.get(page.resolve().as_uri())
-    needed, tall = driver.execute_script(
-        "const root = document.documentElement; return [root.scrollWidth, root.scrollHeight]"
-    )
-    clip = {"x": 0, "y": 0, "width": width, "height": min(tall, TALLEST), "scale": 1}
-    shot = driver.execute_cdp_cmd(
-        "Page.captureScreenshot", {"captureBeyondViewport": True, "format": "png", "clip": clip}
-    )
-    out.write_bytes(base64.b64decode(shot["data"]))
+    needed = driver.execute_script("return document.documentElement.scrollWidth")
     wide = [f"{page}: {needed} px wide on a screen of {width}"] if needed > width else []
     return wide + [f"{page}: asks for {url}" for url in requested(driver) if not url.startswith(("file:", "data:"))]
+
+
+def picture(driver: webdriver.Chrome, width: int) -> bytes:
+    """The page that is loaded, as a PNG."""
+    tall = driver.execute_script("return document.documentElement.scrollHeight")
+    clip = {"x": 0, "y": 0, "width": width, "height": min(tall, TALLEST), "scale": 1}
+    settings = {"captureBeyondViewport": True, "format": "png", "clip": clip}
+    return base64.b64decode(driver.execute_cdp_cmd("Page.captureScreenshot", settings)["data"])
 
 
 def requested(driver: webdriver.Chrome) -> list[str]:
