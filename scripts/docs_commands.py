@@ -21,7 +21,8 @@ def every_help() -> Iterator[tuple[str, str]]:
     waiting: list[tuple[str, click.Command, click.Context | None]] = [("corpo-rl", cli, None)]
     while waiting:
         typed, command, parent = waiting.pop(0)
-        context = click.Context(command, info_name=typed.rpartition(" ")[2], parent=parent, terminal_width=80)
+        settings = {"terminal_width": 80, **command.context_settings}
+        context = click.Context(command, info_name=typed.rpartition(" ")[2], parent=parent, **settings)
         yield typed, context.get_help()
         if isinstance(command, click.Group):
             found = ((name, command.get_command(context, name)) for name in command.list_commands(context))

@@ -31,6 +31,7 @@ import tempfile
 import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -203,12 +204,30 @@ def fits(shown: str, printed: str) -> bool:
 def check_unrun(block: Block) -> None:
     """What can be checked of a block that is not run: what it imports is there, and so are corpo-rl's options."""
     if block.kind == "python":
-        tree = ast.parse(block.source)
-        imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
-        exec(ast.unparse(ast.Module(imports, [])), {})  # noqa: S102
+        for node in ast.walk(ast.parse(block.source)):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                check_import(node.module, [alias.name for alias in node.names])
+            elif isinstance(node, ast.Import):
+                for alias in node.names:
+                    check_import(alias.name, [])
     elif block.kind in ("console", "bash"):
         for command in commands(block):
             check_command(command.typed)
+
+
+def check_import(module: str, names: list[str]) -> None:
+    """That a module is there and defines the names, by its source: to import it may load torch."""
+    if find_spec(module.split(".")[0]) is None:
+        raise Wrong(f"no module {module!r}")
+    if not module.startswith("corpo_rl"):
+        return
+    found = find_spec(module)
+    if found is None or found.origin is None:
+        raise Wrong(f"no module {module!r}")
+    source = Path(found.origin).read_text(encoding="utf-8")
+    missing = [name for name in names if not re.search(rf"^ *(def |class |from .* import .*|)\b{name}\b", source, re.M)]
+    if missing:
+        raise Wrong(f"no {', '.join(missing)} in {module}")
 
 
 def check_command(typed: str) -> None:

@@ -12,8 +12,10 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
+from click.testing import CliRunner
 
 import corpo_rl
+from corpo_rl.cli.main import cli
 
 pytest.importorskip("sphinx", reason="needs corpo-rl[docs]")
 pytest.importorskip("selenium", reason="needs corpo-rl[dev]")
@@ -115,6 +117,13 @@ def test_every_command_is_documented(site):
     commands = {typed.replace(" ", "-") for typed, _ in load("docs_commands").every_help()}
     assert {"corpo-rl-audit", "corpo-rl-pairs-build"} <= commands
     assert shown == commands
+
+
+def test_the_help_shown_is_the_help_printed():
+    shown = dict(load("docs_commands").every_help())
+    for typed in ("corpo-rl", "corpo-rl audit", "corpo-rl pairs label"):
+        printed = CliRunner().invoke(cli, [*typed.split()[1:], "--help"], prog_name="corpo-rl").output
+        assert printed == shown[typed] + "\n"
 
 
 def test_every_finding_of_the_audit_is_explained():

@@ -113,7 +113,11 @@ def test_blocks_share_a_folder_and_a_namespace(run_text):
         ("```json\n{broken\n```\n", "JSONDecodeError"),
         ("<!-- not run: why -->\n```console\n$ corpo-rl audit log --no-such-option\n```\n", "No such option"),
         ("<!-- not run: why -->\n```console\n$ corpo-rl no-such-command\n```\n", "no command 'no-such-command'"),
-        ("<!-- not run: why -->\n```python\nfrom corpo_rl import no_such_name\n```\n", "cannot import name"),
+        ("<!-- not run: why -->\n```python\nfrom corpo_rl import no_such_name\n```\n", "no no_such_name in corpo_rl"),
+        (
+            "<!-- not run: why -->\n```python\nfrom corpo_rl.training.trl import CorpoTrainer, GRPOTrainers\n```\n",
+            "no GRPOTrainers in corpo_rl.training.trl",
+        ),
     ],
 )
 def test_a_block_that_is_wrong_is_found(run_text, text, error):
