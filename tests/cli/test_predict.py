@@ -54,6 +54,27 @@ def test_a_log_is_described_by_its_rewards(tmp_path):
         assert predicted[name]["reinforced_failure_share"] == pytest.approx(share, abs=0.02)
 
 
+def test_rewards_that_went_through_float32_are_the_decimals_they_came_from(tmp_path):
+    levels_K, n_K = np.array([0.0, 0.1, 0.3, 0.7]), [10, 5, 4, 1]
+    rewards_N = np.repeat(levels_K, n_K)
+    rows = [{"prompt": str(i // 4), "reward": float(np.float32(reward))} for i, reward in enumerate(rewards_N)]
+    log = tmp_path / "log.jsonl"
+    log.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    result = run(log, "--min-correct", 0.7, "--json")
+    assert result.exit_code == 0, result.output
+    document = json.loads(result.stdout)
+    assert document["levels"] == levels_K.tolist()
+    assert document["shares"] == pytest.approx([0.5, 0.25, 0.2, 0.05])
+    assert document["min_correct"] == 0.7
+
+
+def test_the_made_up_log_of_the_package_can_be_described(tmp_path):
+    assert CliRunner().invoke(cli, ["demo-log", str(tmp_path / "demo")]).exit_code == 0
+    result = run(tmp_path / "demo", "--min-correct", 0.8)
+    assert result.exit_code == 0, result.output
+    assert "90.4 % of rollouts fail" in result.stdout  # 2,313 of 2,560, as the audit says
+
+
 def test_without_failures_a_share_of_them_is_undefined():
     result = run("--rewards", "1:0.5,2:0.5", "--min-correct", 1)
     assert "n/a" in result.stdout

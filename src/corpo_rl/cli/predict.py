@@ -67,7 +67,9 @@ def predict(
         _forecast(read_rollouts([log]), log, first_steps, min_correct, as_json=as_json)
         return
     if log is not None:
-        levels, shares = level_distribution(read_rollouts([log]).rewards_N)
+        found_log = read_rollouts([log])
+        rewards_N, min_correct = _as_written(found_log, min_correct)
+        levels, shares = level_distribution(rewards_N)
     else:
         levels, shares = _parsed(str(rewards))
     found: list[dict[str, Any]] = []
@@ -126,9 +128,8 @@ def _forecast(log: "RolloutLog", path: Path, first_steps: int, min_correct: floa
 
     if log.step_G is None:
         raise DataError(f"{path}: expected a log with training steps, found none; --first-steps needs them")
-    found = forecast(
-        log.rewards_N, log.group_N, log.step_G[log.group_N], first_steps=first_steps, min_correct=min_correct
-    )
+    rewards_N, min_correct = _as_written(log, min_correct)
+    found = forecast(rewards_N, log.group_N, log.step_G[log.group_N], first_steps=first_steps, min_correct=min_correct)
     rows = [{key: None if math.isnan(value) else value for key, value in one._asdict().items()} for one in found]
     errors = [one.reinforced_seen - one.reinforced_foretold for one in found]
     summary = {
@@ -163,6 +164,15 @@ def _forecast(log: "RolloutLog", path: Path, first_steps: int, min_correct: floa
         "The forecast takes all prompts to be equally hard; the more they differ, the further off it is.",
     ]
     click.echo("\n".join(lines))
+
+
+def _as_written(log: "RolloutLog", min_correct: float) -> "tuple[NDArray[np.float64], float]":
+    """Rewards and threshold as the audit reads them: what went through float32 is the short decimal it came from."""
+    from corpo_rl.core.rounding import as_decimals, threshold_as_read
+
+    if not log.float32:
+        return log.rewards_N, min_correct
+    return as_decimals(log.rewards_N), threshold_as_read(min_correct)
 
 
 def _points(value: float | None) -> str:
