@@ -1,41 +1,21 @@
 """Pictures of an HTML report at 1280 and 390 px, light and dark, to be looked at: REPORT.html FOLDER."""
 
 import base64
-import shutil
 import sys
-import tempfile
 from pathlib import Path
 
+from docs_screenshots import browser
 from selenium import webdriver
 from selenium.webdriver.support.ui import WebDriverWait
-
-FLAGS = (
-    "--headless=new",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--hide-scrollbars",
-)
 
 
 def main(report: Path, folder: Path) -> None:
     """Write one full-page PNG per width and colour scheme."""
     folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as profile:
-        options = webdriver.ChromeOptions()
-        for flag in (*FLAGS, f"--user-data-dir={profile}"):
-            options.add_argument(flag)
-        # both named, so that selenium does not look for them on the network
-        options.binary_location = shutil.which("chromium") or shutil.which("google-chrome") or ""
-        driver = webdriver.Chrome(options, webdriver.ChromeService(shutil.which("chromedriver")))
-        try:
-            for width in (1280, 390):
-                for scheme in ("light", "dark"):
-                    picture(driver, report, width, scheme, folder / f"{report.stem}-{width}-{scheme}.png")
-        finally:
-            driver.quit()
+    with browser() as driver:
+        for width in (1280, 390):
+            for scheme in ("light", "dark"):
+                picture(driver, report, width, scheme, folder / f"{report.stem}-{width}-{scheme}.png")
 
 
 def picture(driver: webdriver.Chrome, report: Path, width: int, scheme: str, out: Path) -> None:
