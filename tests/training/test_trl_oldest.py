@@ -10,7 +10,14 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 FOLDER = Path(os.environ.get("CORPO_RL_TRL_OLDEST", ROOT / ".venv" / "trl-oldest"))
-MODULES = ("test_trl.py", "test_trl_metrics.py", "test_trl_config.py", "test_methods_trl.py", "test_audit_callback.py")
+MODULES = (
+    "test_trl.py",
+    "test_trl_metrics.py",
+    "test_trl_config.py",
+    "test_trl_arguments.py",
+    "test_methods_trl.py",
+    "test_audit_callback.py",
+)
 
 RUN = """
 import sys, pytest, trl

@@ -80,14 +80,14 @@ class ComponentsTrainer(CorpoTrainer):
     """
 
     def __init__(
-        self, model: Any, reward_funcs: Any = None, args: ComponentsConfig | None = None, **kwargs: Any
+        self, model: Any, reward_funcs: Any = None, args: ComponentsConfig | None = None, *others: Any, **kwargs: Any
     ) -> None:
         if not isinstance(args, ComponentsConfig):
             raise UsageError(
                 f"args: expected a ComponentsConfig, got {type(args).__name__}; it says which reward function means "
                 "correctness"
             )
-        super().__init__(model=model, reward_funcs=reward_funcs, args=args, **kwargs)
+        super().__init__(model, reward_funcs, args, *others, **kwargs)
         names, weights_F = list(self.reward_func_names), as_decimals(self.reward_weights.cpu().double().numpy())
         if names.count(args.correctness) != 1 or len(set(names)) < len(names):
             raise UsageError(

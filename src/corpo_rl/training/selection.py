@@ -146,7 +146,7 @@ class SelectingTrainer(CorpoTrainer):
     """
 
     def __init__(
-        self, model: Any, reward_funcs: Any = None, args: SelectingConfig | None = None, **kwargs: Any
+        self, model: Any, reward_funcs: Any = None, args: SelectingConfig | None = None, *others: Any, **kwargs: Any
     ) -> None:
         if not isinstance(args, SelectingConfig):
             raise UsageError(
@@ -159,7 +159,7 @@ class SelectingTrainer(CorpoTrainer):
         self._used_G = np.zeros(0, dtype=np.bool_)
         self._spare = SparePrompts(seed=0, n_prompts=1)
         self._said: set[str] = set()
-        super().__init__(model=model, reward_funcs=reward_funcs, args=args, **kwargs)
+        super().__init__(model, reward_funcs, args, *others, **kwargs)
         if self._rule != "all" and args.loss_type in COUNT_ROWS and getattr(self, "aux_loss_enabled", False):
             raise UsageError(
                 f"loss_type: {args.loss_type!r} counts rollouts, which selection makes up for by scaling the whole "

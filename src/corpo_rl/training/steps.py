@@ -175,7 +175,7 @@ class StepTrainer(CorpoTrainer):
         model: Any,
         reward_funcs: Any = None,
         args: StepConfig | None = None,
-        *,
+        *others: Any,
         step_reward_func: StepRewardFunction | None = None,
         **kwargs: Any,
     ) -> None:
@@ -193,7 +193,7 @@ class StepTrainer(CorpoTrainer):
         self._generated: _Generated | None = None
         self._outcome_N: NDArray[np.float64] = np.zeros(0)
         self._step_columns: dict[str, list[str]] = {}
-        super().__init__(model=model, reward_funcs=reward_funcs, args=args, **kwargs)
+        super().__init__(model, reward_funcs, args, *others, **kwargs)
 
     def _calculate_rewards(self, inputs: Any, prompts: Any, completions: Any, completion_ids_list: Any) -> torch.Tensor:
         self._generated = _Generated(inputs, prompts, completions, completion_ids_list)

@@ -128,8 +128,9 @@ def _scale_for(method: Method, given: str | bool | None) -> str:  # noqa: FBT001
 class CorpoTrainer(GRPOTrainer):
     """`GRPOTrainer` whose advantages come from `args.advantage_estimator`.
 
-    Everything else is TRL's: models, PEFT, generation, loss types, logging. Rewards of one group may be spread over
-    processes; a rollout for which every reward function returned None is left out of the baseline and gets advantage 0.
+    Everything else is TRL's: the arguments and their order, models, PEFT, generation, loss types, logging. Rewards of
+    one group may be spread over processes; a rollout for which every reward function returned None is left out of the
+    baseline and gets advantage 0.
 
     Logged beside TRL's own metrics under `corpo/`, for each generated batch, r_loss for each step:
         reinforced_failure_share: failed rollouts with advantage > 0, over all failed ones; NaN values are not logged.
@@ -150,7 +151,9 @@ class CorpoTrainer(GRPOTrainer):
 
     _tag_names: ClassVar = ["trl", "grpo", "corpo"]
 
-    def __init__(self, model: Any, reward_funcs: Any = None, args: CorpoConfig | None = None, **kwargs: Any) -> None:
+    def __init__(
+        self, model: Any, reward_funcs: Any = None, args: CorpoConfig | None = None, *others: Any, **kwargs: Any
+    ) -> None:
         if not isinstance(args, CorpoConfig):
             raise UsageError(
                 f"args: expected a CorpoConfig, got {type(args).__name__}; it adds min_correct to GRPOConfig"
@@ -167,7 +170,7 @@ class CorpoTrainer(GRPOTrainer):
         self._loss_sums: dict[str, torch.Tensor | None] = {"train": None, "eval": None}
         self._batch_of_step = (-1, "", 0)
         self._floor_watch = FloorWatch(self._min_correct, window=args.floor_check_steps)
-        super().__init__(model=model, reward_funcs=reward_funcs, args=args, **kwargs)
+        super().__init__(model, reward_funcs, args, *others, **kwargs)
 
     def _calculate_rewards(self, inputs: Any, prompts: Any, completions: Any, completion_ids_list: Any) -> torch.Tensor:
         rewards_per_func: torch.Tensor = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)

@@ -155,10 +155,12 @@ class ValueTrainer(CorpoTrainer):
         DataError: A checkpoint to resume from holds no critic, or one of another kind.
     """
 
-    def __init__(self, model: Any, reward_funcs: Any = None, args: ValueConfig | None = None, **kwargs: Any) -> None:
+    def __init__(
+        self, model: Any, reward_funcs: Any = None, args: ValueConfig | None = None, *others: Any, **kwargs: Any
+    ) -> None:
         if not isinstance(args, ValueConfig):
             raise UsageError(f"args: expected a ValueConfig, got {type(args).__name__}")
-        super().__init__(model=model, reward_funcs=reward_funcs, args=args, **kwargs)
+        super().__init__(model, reward_funcs, args, *others, **kwargs)
         self.critic = self._new_critic(args)
         self._critic_optimizer = torch.optim.AdamW(
             [
