@@ -20,7 +20,7 @@ from corpo_rl.tasks.verifier import REWARDS
 needs_train = pytest.mark.skipif(find_spec("trl") is None, reason="trains: needs corpo-rl[train]")
 
 QUICK = ["--steps=2", "--prompts-per-step=2", "--micro-batch=16", "--samples=2", "--eval-items=4"]
-QUICK += ["--curve-every=2", "--checkpoint-every=1"]
+QUICK += ["--curve-every=2", "--checkpoint-every=1", "--device=cpu"]
 
 
 def test_choices_written_out_for_a_quick_help_are_the_real_ones():
@@ -47,6 +47,14 @@ def test_a_task_that_cannot_be_had_is_told_before_anything_is_made(tmp_path, arg
     result = CliRunner().invoke(compare, ["--out", str(tmp_path / "out"), *arguments])
     assert isinstance(result.exception, UsageError)
     assert re.search(message, str(result.exception)), result.exception
+    assert not (tmp_path / "out").exists()
+
+
+@needs_train
+def test_a_gpu_that_is_not_there_is_told_before_anything_is_made(tmp_path, monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    result = CliRunner().invoke(compare, ["--out", str(tmp_path / "out"), "--device", "cuda"])
+    assert "--device: expected a CUDA device that torch can use, found none" in str(result.exception)
     assert not (tmp_path / "out").exists()
 
 
@@ -98,6 +106,7 @@ def test_a_comparison_leaves_a_table_results_and_a_report(finished):
     assert str(out / "report.html") in stdout
     assert max(map(len, stdout.splitlines()[:-2])) <= 80
     assert (out / "report.html").read_text().startswith("<!DOCTYPE html>")
+    assert json.loads((out / "experiment.json").read_text())["settings"]["device"] is None, "the CPU is the default"
     assert results["splits"].keys() == {"in_domain", "ood", "other_domain"}
     (only,) = results["runs"]
     assert only["curves"]["step"] == [1, 2]

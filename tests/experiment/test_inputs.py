@@ -8,7 +8,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from corpo_rl.errors import DataError, UsageError
-from corpo_rl.experiment.inputs import check_spec, fitting_items, load_task, task_from_spec, with_own_files
+from corpo_rl.experiment.inputs import (
+    check_spec,
+    fitting_items,
+    load_task,
+    on_device,
+    task_from_spec,
+    with_own_files,
+)
 from corpo_rl.experiment.runner import prepare
 from corpo_rl.experiment.settings import MINI
 from corpo_rl.records import FunctionTests, Problem
@@ -306,3 +313,27 @@ def test_a_limit_that_cuts_every_solution_short_is_refused():
     assert len(fitting_items(task, Letters(), settings).by_split["train"]) == 2, "the body alone has 10 letters"
     with pytest.raises(UsageError, match=r"--max-new-tokens: 9 are too few for any of the 2 .* shortest has 10 tokens"):
         fitting_items(task, Letters(), replace(settings, max_new_tokens=9))
+
+
+class Moved:
+    """A policy that notes where its model was moved."""
+
+    def __init__(self):
+        self.model, self.places = self, []
+
+    def to(self, place):
+        self.places.append(place)
+
+
+@pytest.mark.parametrize(("device", "places"), [(None, []), ("cuda", ["cuda"])])
+def test_a_policy_goes_where_the_settings_say(device, places, monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    policy = Moved()
+    assert on_device(policy, replace(MINI, device=device)) is policy
+    assert policy.places == places
+
+
+def test_a_device_that_is_not_there_is_refused(monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    with pytest.raises(UsageError, match="--device: expected a CUDA device that torch can use, found none"):
+        on_device(Moved(), replace(MINI, device="cuda"))

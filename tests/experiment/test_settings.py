@@ -65,6 +65,11 @@ def test_a_learned_value_selects_no_groups():
     check_together(MINI, ("corpo", "value"))
 
 
+def test_a_device_that_nobody_knows_is_refused():
+    with pytest.raises(UsageError, match="--device: expected cpu or cuda, got 'tpu'"):
+        replace(MINI, device="tpu")
+
+
 def test_settings_survive_their_file():
     for settings in (MINI, SMALL):
         assert settings_from_json(asdict(settings)) == settings

@@ -40,6 +40,12 @@ def _positive_list(text: str, flag: str) -> tuple[int, ...]:
 @task_options
 @click.option("--policy", help="mini, smollm2, a local model folder, or a hub id.")
 @click.option(
+    "--device",
+    type=click.Choice(["cpu", "cuda"]),
+    help="Where runs train and are evaluated; several GPUs: one experiment each, by CUDA_VISIBLE_DEVICES.  "
+    "[default: cpu]",
+)
+@click.option(
     "--methods",
     default=DEFAULT_METHODS,
     show_default=True,
@@ -118,6 +124,7 @@ def compare(
     --max-prompt-tokens and --max-new-tokens that suit it: the presets' are for
     short scores. With --scale small it may need --warmup-steps 0 too.
     """
+    from corpo_rl.experiment.inputs import check_device
     from corpo_rl.experiment.results import collect
     from corpo_rl.experiment.runner import prepare, run_all
     from corpo_rl.experiment.settings import SCALES, check_methods, check_together
@@ -128,6 +135,7 @@ def compare(
     settings = _settings(SCALES[scale], options)
     check_together(settings, names)
     _check_installed()
+    check_device(settings)
     out = out or Path("runs") / scale
     if force and (out / "experiment.json").exists():
         shutil.rmtree(out)
@@ -142,6 +150,8 @@ def compare(
 
 def _settings(preset: "Settings", options: dict[str, Any]) -> "Settings":
     given = with_task({name: value for name, value in options.items() if value is not None}, preset_task=preset.task)
+    if given.get("device") == "cpu":
+        del given["device"]
     if "group_selection" in given:
         given.setdefault("on_deselected", "drop")
     if "samples_per_item" in given and "k" not in given:

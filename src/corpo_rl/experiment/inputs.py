@@ -268,4 +268,30 @@ def load_base(settings: Settings, base_folder: Path) -> "LocalPolicy":
         from corpo_rl.errors import MissingExtraError
 
         raise MissingExtraError("training", "train") from error
-    return load_policy(str(base_folder / "policy") if settings.warmup_steps else settings.policy)
+    return on_device(load_policy(str(base_folder / "policy") if settings.warmup_steps else settings.policy), settings)
+
+
+def on_device(policy: "LocalPolicy", settings: Settings) -> "LocalPolicy":
+    """Move a policy to the device of the settings; it stays on the CPU without one.
+
+    Raises:
+        UsageError: This machine has no such device.
+    """
+    check_device(settings)
+    if settings.device is not None:
+        policy.model.to(settings.device)
+    return policy
+
+
+def check_device(settings: Settings) -> None:
+    """Refuse a device that is not there.
+
+    Raises:
+        UsageError: This machine has no such device.
+    """
+    if settings.device is None:
+        return
+    import torch
+
+    if not torch.cuda.is_available():
+        raise UsageError("--device: expected a CUDA device that torch can use, found none; leave the option out")

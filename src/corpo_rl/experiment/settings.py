@@ -28,6 +28,8 @@ class Settings:
     """Reward of the tasks "mini" and "pairs", of `tasks.verifier.REWARDS`; None is the task's own."""
     policy: str
     """"mini", "smollm2", a local folder, or a hub id."""
+    device: str | None
+    """"cuda", or None for the CPU. Training and evaluation alike; in the type of number that the weights are in."""
     steps: int
     """Optimizer steps of each run."""
     group_size: int
@@ -103,6 +105,8 @@ class Settings:
                     f"--min-correct-schedule: {self.min_correct_schedule!r} ends at {last:g}, by which all are "
                     f"judged; add --min-correct {last:g}"
                 )
+        if self.device not in (None, "cuda"):
+            raise UsageError(f"--device: expected cpu or cuda, got {self.device!r}")
         if self.group_selection not in (None, *RULES):
             raise UsageError(f"--group-selection: expected one of {', '.join(RULES)}, got {self.group_selection!r}")
         if self.on_deselected not in (None, "drop", "resample"):
@@ -121,6 +125,7 @@ MINI = Settings(
     data=None,
     reward=None,
     policy="mini",
+    device=None,
     steps=100,
     group_size=8,
     prompts_per_step=32,
@@ -154,6 +159,7 @@ SMALL = Settings(
     data=None,
     reward=None,
     policy="smollm2",
+    device=None,
     steps=30,
     group_size=8,
     prompts_per_step=2,
@@ -181,7 +187,7 @@ SMALL = Settings(
 )
 """A real language model of 135 M parameters on real pairs, on a CPU."""
 
-LATER = ("data", "reward", "min_correct_schedule", "curated", "group_selection", "on_deselected")
+LATER = ("data", "reward", "device", "min_correct_schedule", "curated", "group_selection", "on_deselected")
 """Settings that experiments of earlier versions do not have; there they were as None is now."""
 
 SCALES: Mapping[str, Settings] = {"mini": MINI, "small": SMALL}

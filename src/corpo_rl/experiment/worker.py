@@ -25,7 +25,7 @@ from corpo_rl.errors import CorpoError
 from corpo_rl.evaluation import evaluate, summarize, table_to_json
 from corpo_rl.experiment.curated import CURATED_FILE, keep_curated
 from corpo_rl.experiment.folder import append_row, is_full, keep_rows, locked, read_json, write_json
-from corpo_rl.experiment.inputs import Items, fitting_items, load_base, load_task, sampler
+from corpo_rl.experiment.inputs import Items, fitting_items, load_base, load_task, on_device, sampler
 from corpo_rl.experiment.settings import VALUE_METHODS, Settings, settings_from_json
 from corpo_rl.records import EVALUATION_SPLITS, TRAIN
 from corpo_rl.tasks.base import Task
@@ -69,7 +69,7 @@ def run_base(job: Job) -> None:
         from corpo_rl.policies.local import load_policy
         from corpo_rl.training.format_warmstart import warm_start_format
 
-        policy = load_policy(settings.policy)
+        policy = on_device(load_policy(settings.policy), settings)
         items = fitting_items(job.task, policy, settings)
         warm_start_format(
             policy,
@@ -78,6 +78,7 @@ def run_base(job: Job) -> None:
             output_dir=job.folder,
             steps=settings.warmup_steps,
             seed=0,
+            use_cpu=settings.device is None,
             on_step=lambda step: job.status("warm start", step, settings.warmup_steps),
         )
     policy = load_base(settings, job.folder)
@@ -140,7 +141,7 @@ def run_method(experiment: Path, job: Job, *, method: str, seed: int) -> None:
     from corpo_rl.policies.local import load_policy
 
     # Always judged as read back from disk, so that a killed and resumed run is judged exactly as any other.
-    policy = load_policy(str(folder / "policy"))
+    policy = on_device(load_policy(str(folder / "policy")), settings)
     _evaluate(job, policy, fitting_items(job.task, policy, settings))
     for checkpoint_folder in folder.glob("checkpoint-*"):
         shutil.rmtree(checkpoint_folder)
@@ -206,6 +207,12 @@ def environment() -> dict[str, Any]:
     }
 
 
+def _gpu() -> str | None:
+    import torch
+
+    return torch.cuda.get_device_name() if torch.cuda.is_available() else None
+
+
 def main(arguments: Sequence[str]) -> int:
     """Run one job; 0 when it is finished, else the reason is in the job's error.json."""
     experiment, name = Path(arguments[0]), arguments[1]
@@ -232,12 +239,15 @@ def main(arguments: Sequence[str]) -> int:
 def _run(experiment: Path, folder: Path, name: str) -> None:
     stored = read_json(experiment / "experiment.json")
     settings = settings_from_json(stored["settings"])
+    if settings.device is not None:  # one: the trainer would spread a run over all that it sees
+        os.environ["CUDA_VISIBLE_DEVICES"] = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0]
     import torch
 
     torch.set_num_threads(settings.threads)
     job = Job(folder, settings, load_task(settings, experiment))
     started = time.monotonic()
-    write_json(folder / "environment.json", {**environment(), "threads": settings.threads})
+    used = {"threads": settings.threads} if settings.device is None else {"threads": settings.threads, "gpu": _gpu()}
+    write_json(folder / "environment.json", {**environment(), **used})
     if name == BASE:
         write_json(folder / "config.json", stored["settings"])
         run_base(job)

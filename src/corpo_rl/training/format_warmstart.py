@@ -37,6 +37,7 @@ def warm_start_format(
     steps: int,
     batch_size: int = 2,
     learning_rate: float = 1e-4,
+    use_cpu: bool = False,
     on_step: Callable[[int], None] | None = None,
 ) -> LocalPolicy:
     """Teach a policy the form of a task's answers, once: later calls load what the first one wrote.
@@ -51,6 +52,7 @@ def warm_start_format(
         batch_size: Examples per step. Ours: two, whose logits over a vocabulary of 49,152 fit any memory.
         learning_rate: Of AdamW, constant. Ours: with it SmolLM2-135M wrote 45 of 48 completions in form after 16 steps
             of 2 examples.
+        use_cpu: Stay on the CPU even where there is an accelerator.
         on_step: Called after each step with the number of steps done; never when the policy is loaded.
 
     Returns:
@@ -94,6 +96,7 @@ def warm_start_format(
                 learning_rate=learning_rate,
                 seed=seed,
                 max_length=max_length,
+                use_cpu=use_cpu,
                 on_step=on_step,
             )
         _save(policy, folder)
