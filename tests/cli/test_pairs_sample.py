@@ -164,7 +164,7 @@ def test_several_greedy_answers_are_refused(problems, tmp_path):
 def test_without_a_progress_bar_the_install_line_is_told(problems, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "tqdm", None)
     result = invoke("mini", problems, "--out", tmp_path / "c.jsonl")
-    assert "run: pip install 'corpo-rl[endpoint]'" in str(result.exception)
+    assert "run: pip install 'corpo-rl[train]'" in str(result.exception)
 
 
 def test_a_local_policy(problems, tmp_path):

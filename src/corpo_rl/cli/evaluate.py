@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from corpo_rl.cli.best_of_n import best_of_n_options
+from corpo_rl.cli.extras import check_extras, needs_of_policies
 from corpo_rl.cli.ranking import CALLS_FILE, asking_options
-from corpo_rl.errors import DataError, MissingExtraError, UsageError
+from corpo_rl.errors import DataError, UsageError
 
 if TYPE_CHECKING:
     from corpo_rl.assessment.answers import Answer, Stream
@@ -105,6 +106,7 @@ def evaluate(
         raise UsageError(f"expected one model or more and then the pairs, found {pairs!r} alone")
     chosen_ks = _ks(ks, n_samples)
     task, items = _items(pairs, splits=splits, limit=limit)
+    check_extras(f"corpo-rl evaluate with {', '.join(specs)}", needs_of_policies(specs))
     models = {_name_of(spec, asking): spec for spec in specs}
     if len(models) < len(specs):
         raise UsageError("expected each model once, found one twice; give the same model's variants other names")
@@ -254,10 +256,8 @@ def _opened_late(spec: str, asking: dict[str, Any]) -> "Stream":
 
 @contextmanager
 def _bar(name: str, total: int) -> Iterator[Any]:
-    try:
-        from tqdm import tqdm
-    except ImportError as error:
-        raise MissingExtraError("corpo-rl evaluate", "train") from error
+    from tqdm import tqdm
+
     with tqdm(total=total, desc=name[-30:], unit="completion") as bar:
         yield lambda done: bar.update(done - bar.n)
 

@@ -92,7 +92,7 @@ def label(
     try:
         from tqdm import tqdm
     except ImportError as error:
-        raise MissingExtraError("labelling", "pairs") from error
+        raise MissingExtraError("labelling", "ray" if engine == "ray" else "pairs") from error
     from corpo_rl._version import __version__
     from corpo_rl.pairs.candidates import read_candidates
     from corpo_rl.pairs.cut import STOPS

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import click
 
-from corpo_rl.errors import CorpoError, MissingExtraError
+from corpo_rl.cli.extras import check_extras, needs_of_policies
+from corpo_rl.errors import CorpoError
 
 
 @click.command()
@@ -63,10 +64,8 @@ def sample(
         HumanEval.jsonl.gz --n 16 --out candidates.jsonl --max-tokens 1000000
       corpo-rl pairs sample ./my-model problems.jsonl --n 4 --out c.jsonl
     """
-    try:
-        from tqdm import tqdm
-    except ImportError as error:
-        raise MissingExtraError("corpo-rl pairs sample", "endpoint") from error
+    check_extras(f"corpo-rl pairs sample with the model {model}", needs_of_policies([model]))
+    from tqdm import tqdm
 
     from corpo_rl.pairs.files import file_sha256
     from corpo_rl.pairs.problems import read_usable_problems

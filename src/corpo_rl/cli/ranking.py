@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from corpo_rl.errors import MissingExtraError, UsageError
+from corpo_rl.cli.extras import check_extras, needs_of_policies
+from corpo_rl.errors import UsageError
 
 if TYPE_CHECKING:
     from corpo_rl.ranking.rank import Stream
@@ -74,14 +75,15 @@ def open_verifier(model: str, *, calls: Path | None, total: int, **asking: Any) 
         calls: File that keeps the completions, for the same command to go on with; None to keep none.
         total: Completions expected.
         asking: Options of `open_policy`.
-    """
-    try:
-        from tqdm import tqdm
 
-        from corpo_rl.policies.opening import open_policy
-    except ImportError as error:
-        raise MissingExtraError("a verifier", "train") from error
+    Raises:
+        MissingExtraError: The libraries that this kind of policy needs are not installed.
+    """
+    check_extras(f"the verifier {model}", needs_of_policies([model]))
+    from tqdm import tqdm
+
     from corpo_rl.policies.endpoint import EndpointPolicy
+    from corpo_rl.policies.opening import open_policy
     from corpo_rl.ranking.calls import kept_calls
 
     policy = open_policy(model, **asking)

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from corpo_rl.cli.extras import TRAINING, check_extras, needs_of_task
 from corpo_rl.cli.task_options import task_options, with_task
-from corpo_rl.errors import MissingExtraError, UsageError
+from corpo_rl.errors import UsageError
 
 if TYPE_CHECKING:
     from corpo_rl.experiment.settings import Settings
@@ -149,7 +150,8 @@ def sweep(
         settings, method=method, learning_rate=learning_rate, group_size=group_size, min_correct=min_correct
     )
     n_trials = _n_trials(trials, dimensions, sampler)
-    _check_installed()
+    ray = [] if ray_address is None else [("ray", "ray")]
+    check_extras("corpo-rl sweep", [("optuna", "sweep"), *TRAINING, *needs_of_task(settings.task), *ray])
     out = out or Path("runs") / f"sweep-{scale}"
     if force and (out / "sweep.json").exists():
         shutil.rmtree(out)
@@ -224,15 +226,6 @@ def _n_trials(trials: int | None, dimensions: Sequence["Dimension"], sampler: st
         return DEFAULT_TRIALS if trials is None else trials
     whole = sum(1 for _ in grid(dimensions))
     return whole if trials is None else min(trials, whole)
-
-
-def _check_installed() -> None:
-    """Refuse before anything is made, rather than in the first worker."""
-    from importlib.util import find_spec
-
-    for package in ("torch", "trl", "peft", "optuna"):
-        if find_spec(package) is None:
-            raise MissingExtraError("corpo-rl sweep", "sweep")
 
 
 def _engine(
