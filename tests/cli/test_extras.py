@@ -99,6 +99,15 @@ def test_what_a_sweep_needs(options, extra, tmp_path, only_the_audit):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize(
+    ("options", "extra"),
+    [([], "train"), (["--task", "puzzles:mini_sudoku"], "train,puzzles"), (["--policy", "smollm2"], "small")],
+)
+def test_what_a_comparison_needs(options, extra, tmp_path, only_the_audit):
+    assert told("compare", *options, "--out", tmp_path / "out") == f"'corpo-rl[{extra}]'"
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.parametrize(("engine", "extra"), [("local", "pairs"), ("ray", "ray")])
 def test_what_labelling_needs(engine, extra, problems, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "tqdm", None)

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from corpo_rl.cli.extras import TRAINING, check_extras, needs_of_task
 from corpo_rl.cli.task_options import task_options, with_task
-from corpo_rl.errors import MissingExtraError, UsageError
+from corpo_rl.errors import UsageError
 
 if TYPE_CHECKING:
     from corpo_rl.experiment.settings import Settings
@@ -134,7 +135,8 @@ def compare(
     numbers = _positive_list(seeds, "--seeds")
     settings = _settings(SCALES[scale], options)
     check_together(settings, names)
-    _check_installed()
+    small = [("gguf", "small")] if settings.policy == "smollm2" else []
+    check_extras("corpo-rl compare", [*small, *TRAINING, *needs_of_task(settings.task)])
     check_device(settings)
     out = out or Path("runs") / scale
     if force and (out / "experiment.json").exists():
@@ -157,15 +159,6 @@ def _settings(preset: "Settings", options: dict[str, Any]) -> "Settings":
     if "samples_per_item" in given and "k" not in given:
         given["k"] = min(preset.k, given["samples_per_item"])
     return replace(preset, **given)
-
-
-def _check_installed() -> None:
-    """Refuse before anything is made, rather than in the first worker."""
-    from importlib.util import find_spec
-
-    for package, extra in (("torch", "train"), ("trl", "train"), ("peft", "train"), ("plotly", "report")):
-        if find_spec(package) is None:
-            raise MissingExtraError("corpo-rl compare", extra)
 
 
 def _write_reports(out: Path, results: dict[str, Any], *, as_json: bool) -> None:
