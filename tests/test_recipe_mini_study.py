@@ -15,10 +15,11 @@ from corpo_rl.study.claims import summary, verdicts
 from corpo_rl.study.pictures import pictures
 from corpo_rl.study.plan import PARTS
 from corpo_rl.study.quantities import Study
-from corpo_rl.study.tables import generated
+from corpo_rl.study.tables import generated, short_table
 
 RECIPE = Path(__file__).parent.parent / "recipes" / "mini-study"
 PAGE = (RECIPE / "README.md").read_text()
+FRONT = (RECIPE.parent.parent / "README.md").read_text()
 WAS_RUN = pytest.mark.skipif(
     not (RECIPE / "results.json").exists(),
     reason="the study was not run yet: python recipes/mini-study/run.py --out runs/mini-study --keep",
@@ -76,9 +77,11 @@ def test_a_small_study_runs_and_goes_on(recipe, tmp_path, monkeypatch):
     assert again.output.count("] main-") == 1
     assert again.output.count("] pilot-") == 0
 
-    page = tmp_path / "README.md"
+    page, front = tmp_path / "README.md", tmp_path / "front.md"
     page.write_text(PAGE)
-    recipe.render(results, page, tmp_path)
+    front.write_text(FRONT)
+    recipe.render(results, page, tmp_path, front)
+    assert short_table(results["verdicts"]) in front.read_text()
     filled = page.read_text()
     assert "Not run yet" not in filled
     assert generated(Study(results), results["verdicts"], results["summary"])["limits"] in filled
@@ -146,6 +149,7 @@ def test_the_page_and_the_pictures_are_those_of_the_results(results):
         assert part_of_page(name) == text, name
     for name, text in pictures(Study(results), results["verdicts"]).items():
         assert (RECIPE / name).read_text() == text, name
+    assert f"<!-- results: claims -->\n{short_table(results['verdicts'])}\n<!-- end: claims -->" in FRONT
 
 
 @WAS_RUN

@@ -12,7 +12,11 @@ from corpo_rl.report.schema import check_results
 from corpo_rl.report.text import compare_text
 
 ROOT = Path(__file__).parent.parent / "recipes"
-RECIPES = sorted(path.parent for path in ROOT.glob("*/results.json"))
+RECIPES = sorted(
+    path.parent
+    for path in ROOT.glob("*/results.json")
+    if json.loads(path.read_text())["schema"].startswith("corpo-rl.compare/")
+)
 CODE_PAIRS = ROOT / "code-pairs"
 
 

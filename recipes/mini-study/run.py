@@ -4,7 +4,7 @@
 
 No model and no data are fetched. Every run leaves a small file in OUT/records and is not run again: the same command
 goes on where it was stopped, on another machine too if the records are copied there. It ends with OUT/results.json and
-pictures; `--render` puts them on the page beside this file.
+pictures; `--keep` puts them on the page beside this file, and the verdicts in short on the project's front page.
 """
 
 import json
@@ -22,9 +22,10 @@ from corpo_rl.study.pictures import pictures
 from corpo_rl.study.plan import FLOORED, FREE, PARTS, Plan, Sizes, matched_rates, record_path
 from corpo_rl.study.quantities import Study
 from corpo_rl.study.side_by_side import read_record, run_jobs
-from corpo_rl.study.tables import fill_in, generated, summary_table
+from corpo_rl.study.tables import fill_in, generated, short_table, summary_table
 
 HERE = Path(__file__).parent
+FRONT = HERE.parent.parent / "README.md"
 
 PLAN = Plan(
     sizes=Sizes(
@@ -103,8 +104,10 @@ def judged(results: dict) -> dict:
     return {**results, "verdicts": found, "summary": summary(found)}
 
 
-def render(results: dict, page: Path, pictures_folder: Path) -> None:
-    """Put tables and pictures of the results on a page."""
+def render(results: dict, page: Path, pictures_folder: Path, front: Path) -> None:
+    """Put tables and pictures of the results on a page, and the verdicts in short on the front page."""
+    short = {"claims": short_table(results["verdicts"])}
+    write_text(front, fill_in(front.read_text(encoding="utf-8"), short))
     study = Study(results)
     text = fill_in(page.read_text(encoding="utf-8"), generated(study, results["verdicts"], results["summary"]))
     write_text(page, text)
@@ -118,12 +121,14 @@ def render(results: dict, page: Path, pictures_folder: Path) -> None:
 @click.option("--seeds", type=click.IntRange(min=2), help=f"Seeds of the main part.  [default: {len(PLAN.seeds)}]")
 @click.option("--only", help=f"Parts to run, with commas: {', '.join(PARTS)}.  [default: all]")
 @click.option("--quick", is_flag=True, help="A study of a minute or two, to see that it works.")
-@click.option("--render", "render_it", is_flag=True, help="Make page and pictures anew from results.json; run nothing.")
-@click.option("--keep", is_flag=True, help="Put the results of OUT on the page beside this file.")
+@click.option(
+    "--render", "render_it", is_flag=True, help="Make pages and pictures anew from results.json; run nothing."
+)
+@click.option("--keep", is_flag=True, help="Put the results of OUT on our pages.")
 def main(out, jobs, seeds, only, quick, render_it, keep):
     """Run the study, or what is left of it, and write OUT/results.json, or its page."""
     if render_it:
-        render(json.loads((HERE / "results.json").read_text(encoding="utf-8")), HERE / "README.md", HERE)
+        render(json.loads((HERE / "results.json").read_text(encoding="utf-8")), HERE / "README.md", HERE, FRONT)
         return
     if out is None:
         raise click.UsageError("--out: expected the folder of the study")
@@ -147,7 +152,7 @@ def main(out, jobs, seeds, only, quick, render_it, keep):
     click.echo(summary_table(results["summary"]))
     if keep:
         write_text(HERE / "results.json", results_text(results))
-        render(results, HERE / "README.md", HERE)
+        render(results, HERE / "README.md", HERE, FRONT)
 
 
 if __name__ == "__main__":

@@ -9,12 +9,14 @@ import pytest
 from corpo_rl.errors import DataError
 from corpo_rl.study.claims import CLAIMS, LIMITS, summary, verdicts
 from corpo_rl.study.tables import (
+    SHORT,
     dynamics_table,
     facts_text,
     fill_in,
     generated,
     limits_table,
     outcome_table,
+    short_table,
     steps_table,
     summary_table,
     table,
@@ -118,6 +120,20 @@ def test_summary_and_limits():
     limits = cells(limits_table(FOUND))
     assert list(limits) == [claim.key for claim in LIMITS]
     assert limits["F2a"][1].startswith("0 [0, 0] supported")
+
+
+def test_the_short_table_leaves_no_claim_out_and_adds_up():
+    assert sorted(key for keys in SHORT.values() for key in keys) == sorted(claim.key for claim in CLAIMS)
+    rows, by_key = cells(short_table(FOUND)), {row["key"]: row for row in SUMMED}
+    assert list(rows) == list(SHORT)
+    for text, keys in SHORT.items():
+        *counts, word = rows[text]
+        added = [sum(by_key[key][verdict] for key in keys) for verdict in ("supported", "not supported", "undecided")]
+        assert [int(count) for count in counts] == added
+        if len(keys) == 1:
+            assert word == f"**{by_key[keys[0]]['overall']}**"
+        if added[0] and added[1]:
+            assert word == "**mixed**"
 
 
 def test_steps_say_how_well_the_updates_met():

@@ -23,7 +23,7 @@ from corpo_rl.study.quantities import (
     solved,
     updates,
 )
-from corpo_rl.study.verdicts import seed_interval
+from corpo_rl.study.verdicts import overall, seed_interval
 
 SPLITS = {"in_domain": "in domain", "ood": "out of domain", "other_domain": "other domain"}
 
@@ -50,6 +50,32 @@ def summary_table(rows: Sequence[Row], claims: Sequence[Claim] = CLAIMS) -> str:
         if row["key"] in texts
     ]  # fmt: skip
     return table(["", "claim", "supported", "not supported", "undecided", "in all"], lines)
+
+
+SHORT: Mapping[str, Sequence[str]] = {
+    "GRPO reinforces a sizeable share of its failures": ["1"],
+    "Early on the static threshold and CoRPO push fewer rollouts up than down": ["2a", "2b"],
+    "Later the static threshold's ratio of up to down climbs, and above CoRPO's": ["3a", "3c"],
+    "Later CoRPO's ratio settles": ["3b"],
+    "The static threshold beats GRPO out of domain": ["4a", "4b", "4c", "4d"],
+    "CoRPO beats GRPO out of domain": ["4e", "4f", "4g", "4h"],
+    "CoRPO is slightly below the static threshold in domain": ["5"],
+    "The static threshold beats GRPO without its divisor out of domain": ["6a", "6b", "6c", "6d"],
+    "CoRPO beats GRPO without its divisor out of domain": ["6e", "6f", "6g", "6h"],
+    "CoRPO costs no more than GRPO": ["7"],
+}
+"""The claims in few lines, each with the keys of those that it takes together."""
+
+
+def short_table(found: Sequence[Row]) -> str:
+    """The verdicts in a line for each of `SHORT`, over all cells of its claims."""
+    lines = []
+    for text, keys in SHORT.items():
+        words = [row["verdict_of_all"] for row in found if row["key"] in keys]
+        counts = [f"{words.count(word)}" for word in ("supported", "not supported", "undecided")]
+        if words:
+            lines.append([text, *counts, f"**{overall(words)}**"])
+    return table(["claim", "supported", "not supported", "undecided", "in all"], lines)
 
 
 def definitions_table(claims: Sequence[Claim] = CLAIMS + LIMITS) -> str:
