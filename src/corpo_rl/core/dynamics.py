@@ -187,12 +187,12 @@ def group_class_counts(rewards: ArrayLike, group_ids: ArrayLike, *, min_correct:
 def floor_state(rewards: ArrayLike, group_ids: ArrayLike, *, min_correct: float) -> FloorState:
     """Whether a floor at `min_correct` separates anything in these rollouts.
 
-    "inert": min_correct is at or under every group mean, as it is when at or under every reward. CoRPO is then the
-        plain group-mean baseline.
-    "saturated": not inert, and no reward exceeds min_correct. Nothing can have an advantage above 0: only punishment is
-        left.
-    "active": neither.
-    "unknown": no rollout could be scored.
+        inert: `min_correct` is at or under every group mean, as it is when at or under every reward. CoRPO is then
+            the plain group-mean baseline.
+        saturated: Not inert, and no reward exceeds `min_correct`. Nothing can have an advantage above 0: only
+            punishment is left.
+        active: Neither.
+        unknown: No rollout could be scored.
 
     Args:
         rewards: Reward of each rollout, in task units; NaN where unscorable. Shape [N].

@@ -6,10 +6,10 @@ from collections import deque
 class FloorWatch:
     """Tells when `min_correct` has been without effect, or without mercy, for a whole window of batches.
 
-    inert: every group's mean was at or over the floor, and no group of the run was ever under it, so that the estimator
-        has been the plain group mean all along.
-    past: the same, but the floor did bind earlier in the run.
-    saturated: no reward exceeded the floor, so that nothing had an advantage above 0.
+        inert: Every group's mean was at or over the floor, and no group of the run was ever under it, so that the
+            estimator has been the plain group mean all along.
+        past: The same, but the floor did bind earlier in the run.
+        saturated: No reward exceeded the floor, so that nothing had an advantage above 0.
 
     Args:
         min_correct: The floor, for the wording; `floor` may be set when a schedule moves it.

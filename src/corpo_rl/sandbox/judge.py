@@ -40,7 +40,7 @@ class Judge:
         CorpoError: bubblewrap or libseccomp is missing, or the sandboxes do not start here.
 
     Example:
-        >>> tests = FunctionTests("double", "assert double(2) == 4\\nassert double(5) == 10")
+        >>> tests = FunctionTests("double", "assert double(2) == 4\nassert double(5) == 10")
         >>> with Judge(Limits()) as judge:  # doctest: +SKIP
         ...     judge.judge(tests, "def double(x): return x * x")
         Verdict(status='wrong', passed=1, total=2, detail='test 2: AssertionError', seconds=...)

@@ -120,9 +120,9 @@ class MiniStepsTask:
     def measures(self, item: SumItem, answer: tuple[int, ...]) -> Mapping[str, float]:
         """Figures beside the reward.
 
-        right_lines: share of the lines, of those there should be, that follow from the line before.
-        wrong_number_of_lines: 1 for too few or too many.
-        unsound: 1 when the total is right and a line does not follow from the one before.
+        - right_lines: share of the lines, of those there should be, that follow from the line before.
+        - wrong_number_of_lines: 1 for too few or too many.
+        - unsound: 1 when the total is right and a line does not follow from the one before.
         """
         lines = zip((item.operands[0], *answer), item.operands[1:], answer, strict=False)
         n_right = sum(before + operand == line for before, operand, line in lines)

@@ -164,8 +164,8 @@ class PuzzlesTask:
     def measures(self, item: PuzzleItem, answer: str) -> Mapping[str, float]:
         """Figures beside the reward.
 
-        as_reference: 1 when the answer is the reference, whatever its case and spaces.
-        scorer_error: 1 when the package's scorer failed on it.
+        - as_reference: 1 when the answer is the reference, whatever its case and spaces.
+        - scorer_error: 1 when the package's scorer failed on it.
         """
         return {
             "as_reference": float(_plain(answer) == _plain(item.answer)),

@@ -123,10 +123,10 @@ class RubricTask:
     def measures(self, item: RubricItem, answer: int) -> Mapping[str, float]:
         """Figures beside the reward.
 
-        absolute_error: distance from the reference, in grades.
-        exact: 1 when the score is the reference; of a reference that is no whole number it never is.
-        within_one: 1 when it is at most one grade off.
-        bias: score minus reference, in grades; its mean is above 0 for a judge who is too kind.
+        - absolute_error: distance from the reference, in grades.
+        - exact: 1 when the score is the reference; of a reference that is no whole number it never is.
+        - within_one: 1 when it is at most one grade off.
+        - bias: score minus reference, in grades; its mean is above 0 for a judge who is too kind.
         """
         error = answer - item.score
         return {

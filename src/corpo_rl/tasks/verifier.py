@@ -109,9 +109,9 @@ def verifier_reward(name: str) -> VerifierReward:
 def verifier_measures(item: VerifierItem, scores: Scores) -> Mapping[str, float]:
     """Figures beside the reward: `brier`, `score_accuracy` and `hedge`.
 
-    brier: mean of (v_k / 10 - y_k)^2 over the two candidates, 0 best, 1 worst.
-    score_accuracy: share of the two scores on the right side of 5; a 5 is on neither side.
-    hedge: 1 when both scores are 5.
+    - brier: mean of (v_k / 10 - y_k)^2 over the two candidates, 0 best, 1 worst.
+    - score_accuracy: share of the two scores on the right side of 5; a 5 is on neither side.
+    - hedge: 1 when both scores are 5.
     """
     pairs = ((scores.a, item.label_a), (scores.b, item.label_b))
     return {
