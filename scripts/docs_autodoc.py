@@ -2,6 +2,7 @@
 
 Docstrings are plain text with code in backticks, so what reStructuredText would take for markup is escaped, and
 indented equations are kept as they stand. Signatures come from the source, so that `ArrayLike` stays `ArrayLike`.
+Values that are long, or a path of the machine that builds the site, are left out.
 """
 
 import ast
@@ -12,26 +13,61 @@ import textwrap
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from docutils import nodes
+
 SECTION = re.compile(r"^(Args|Returns|Raises|Yields|Attributes|Source|Example|Examples):$")
 NAMED = re.compile(r"^[\w<>/*, ]+: ")
 """An entry of an indented list: a name or several, and what it is."""
+NDARRAY = re.compile(r"ndarray\[tuple\[Any, (?:\.\.\.|\u2026)\], dtype\[(\w+)\]\]")
+"""What Python makes of `NDArray[np.float64]` in the annotation of a field."""
+LONGEST_VALUE = 150  # characters of a constant that are shown
 
 
 def setup(app: Any) -> dict[str, bool]:
-    """Register both hooks with Sphinx."""
+    """Register the hooks with Sphinx."""
     app.connect("autodoc-process-docstring", _docstring, priority=400)  # before napoleon, which comes at 500
     app.connect("autodoc-process-signature", _signature)
+    app.connect("autodoc-skip-member", _skip)
+    app.connect("doctree-read", _tidy)
     return {"parallel_read_safe": True}
 
 
-def _docstring(_app: Any, what: str, _name: str, _object: Any, _options: Any, lines: list[str]) -> None:
+def _docstring(_app: Any, what: str, name: str, _object: Any, _options: Any, lines: list[str]) -> None:
     lines[:] = as_rst(lines)
+    if what == "module":  # where one module ends and the next begins would not be seen
+        lines[:0] = [f".. rubric:: ``{name}``", "   :class: module-name", ""]
     if what in ("attribute", "data", "property") and ":" in lines[0]:
         lines.insert(0, "\\ ")  # nothing, or napoleon takes the words before the colon for a type
 
 
 def _signature(_app: Any, what: str, _name: str, target: Any, *_: Any) -> tuple[str, str | None] | None:
     return signature(target) if what in ("function", "method", "class", "exception") else None
+
+
+def _skip(_app: Any, _what: str, _name: str, member: Any, *_: Any) -> bool | None:
+    """Leave out fields of named tuples that say no more than their number."""
+    return True if str(getattr(member, "__doc__", "")).startswith("Alias for field number") else None
+
+
+def _tidy(_app: Any, doctree: nodes.document) -> None:
+    for node in doctree.findall(nodes.literal_block):
+        if node.astext().endswith("\n"):  # the empty line that ends a doctest's output in Markdown
+            node.rawsource = node.astext().rstrip("\n")  # kept equal to the text, or it would not be coloured
+            node[:] = [nodes.Text(node.rawsource)]
+    for node in list(doctree.findall(lambda node: node.tagname == "desc_annotation")):
+        text = node.astext()
+        if re.match(r"\s*=", text) and (len(text) > LONGEST_VALUE or "PosixPath(" in text):
+            node.parent.remove(node)
+        elif NDARRAY.search(text):
+            node[:] = [nodes.Text(_as_written(text))]
+    for node in doctree.findall(nodes.paragraph):
+        if node.astext().startswith("alias of ") and NDARRAY.search(node.astext()):
+            alias = _as_written(node.astext().removeprefix("alias of "))
+            node[:] = [nodes.Text("alias of "), nodes.literal(alias, alias)]
+
+
+def _as_written(annotation: str) -> str:
+    return NDARRAY.sub(lambda found: f"NDArray[np.{found[1].replace('bool', 'bool_')}]", annotation)
 
 
 def as_rst(lines: Sequence[str]) -> list[str]:
@@ -84,12 +120,17 @@ def _rendered(block: list[str]) -> list[str]:
 
 
 def _section(name: str, block: list[str]) -> list[str]:
-    """A section for napoleon. Results that are named one by one become bullets, or it would take a name for a type."""
+    """A section for napoleon, but for results: it would take what stands before a colon for a type.
+
+    Results that are named one by one become bullets.
+    """
     if name.startswith("Example"):
         return [f"{name}:", *block]
-    firsts = [line for line in block if re.match(r" {4}\S", line)]
-    if name != "Returns" or sum(bool(NAMED.match(line.strip())) for line in firsts) < 2:
+    if name != "Returns":
         return [f"{name}:", *map(escaped, block)]
+    firsts = [line for line in block if re.match(r" {4}\S", line)]
+    if sum(bool(NAMED.match(line.strip())) for line in firsts) < 2:
+        return [":returns:", *map(escaped, block)]
     entries = [":returns:"]
     for line in block:
         if line not in firsts:
@@ -123,6 +164,8 @@ def signature(target: Any) -> tuple[str, str | None] | None:
     """
     if not inspect.isclass(target):
         return _of_function(target, skip=0)
+    if getattr(target, "_is_protocol", False):  # nobody calls it
+        return "", None
     if "__init__" in vars(target) and not dataclasses.is_dataclass(target):
         found = _of_function(target.__init__, skip=1)
         return (found[0], None) if found else None

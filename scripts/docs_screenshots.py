@@ -1,5 +1,6 @@
 """Pictures of the built site at 1280 and 390 px, light and dark, to be looked at: SITE FOLDER [PAGE ...].
 
+A long page becomes several pictures, PAGE-WIDTH-SCHEME-1.png and on.
 Says which pages are wider than the screen, and which ask for anything that is not a file of the site: there should be
 none of either, and the exit status is 1 if there is one.
 """
@@ -24,7 +25,7 @@ FLAGS = (
     "--disable-sync",
     "--hide-scrollbars",
 )
-TALLEST = 12000  # px of a page that are drawn; longer pictures cannot be looked at
+TALLEST = 6000  # px of a page in one picture; longer ones cannot be looked at
 
 
 def main(site: Path, folder: Path, pages: list[str]) -> int:
@@ -36,8 +37,9 @@ def main(site: Path, folder: Path, pages: list[str]) -> int:
         for page in pages:
             for width, scheme in ((1280, "light"), (390, "light"), (1280, "dark")):
                 faults += faults_of(driver, site / page, width, scheme)
-                out = folder / f"{page.removesuffix('.html').replace('/', '-')}-{width}-{scheme}.png"
-                out.write_bytes(picture(driver, width))
+                name = f"{page.removesuffix('.html').replace('/', '-')}-{width}-{scheme}"
+                for number, png in enumerate(pictures(driver, width), 1):
+                    (folder / f"{name}-{number}.png").write_bytes(png)
     sys.stdout.writelines(f"{fault}\n" for fault in faults)
     return min(len(faults), 1)
 
@@ -73,12 +75,13 @@ def faults_of(driver: webdriver.Chrome, page: Path, width: int, scheme: str) -> 
     return wide + [f"{page}: asks for {url}" for url in requested(driver) if not url.startswith(("file:", "data:"))]
 
 
-def picture(driver: webdriver.Chrome, width: int) -> bytes:
-    """The page that is loaded, as a PNG."""
+def pictures(driver: webdriver.Chrome, width: int) -> Iterator[bytes]:
+    """The page that is loaded, from top to end, as PNGs."""
     tall = driver.execute_script("return document.documentElement.scrollHeight")
-    clip = {"x": 0, "y": 0, "width": width, "height": min(tall, TALLEST), "scale": 1}
-    settings = {"captureBeyondViewport": True, "format": "png", "clip": clip}
-    return base64.b64decode(driver.execute_cdp_cmd("Page.captureScreenshot", settings)["data"])
+    for top in range(0, tall, TALLEST):
+        clip = {"x": 0, "y": top, "width": width, "height": min(tall - top, TALLEST), "scale": 1}
+        settings = {"captureBeyondViewport": True, "format": "png", "clip": clip}
+        yield base64.b64decode(driver.execute_cdp_cmd("Page.captureScreenshot", settings)["data"])
 
 
 def requested(driver: webdriver.Chrome) -> list[str]:

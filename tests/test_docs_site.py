@@ -215,6 +215,9 @@ def test_docstrings_are_read_as_they_are_written():
     assert docs.as_rst(section) == [
         ":returns:", "    - a: R\\_, one.", "    - b: Two.", "", "Example:", "    >>> 2 * 3", "    6", "",
     ]  # fmt: skip
+    assert docs.as_rst(["Returns:", "    A document: `x`, undefined None."]) == [
+        ":returns:", "    A document: `x`, undefined None.", "",
+    ]  # fmt: skip
     attribute = ["Part it goes by: `split`."]
     docs._docstring(None, "attribute", "", None, None, attribute)
     assert attribute == ["\\ ", "Part it goes by: `split`."]
@@ -236,6 +239,25 @@ def test_signatures_are_shown_as_they_are_written(site):
     assert re.search(
         r"trl\.CorpoTrainer\( ?model: Any, reward_funcs: Any = None, args: CorpoConfig \| None = None,", text
     )
+
+
+def test_api_pages_show_nothing_of_python_or_of_this_machine(site):
+    for path in (site / "docs" / "api").glob("*.html"):
+        text = path.read_text()
+        assert str(ROOT) not in text, path
+        for words in ("Alias for field", "ndarray[", "Return type", "*args", "str(object="):
+            assert words not in re.sub(r"<[^>]+>", "", text), f"{path}: {words}"
+        for shown in re.findall(r'<dt class="sig .*?</dt>', text, re.DOTALL):
+            assert len(re.sub(r"<[^>]+>", "", shown)) < 600, f"{path}: {shown[:200]}"
+    text = re.sub(r"<[^>]+>", "", (site / "docs" / "api" / "methods.html").read_text())
+    assert "index_N: NDArray[np.int64]" in text
+    assert "WINDOW = 10" in text
+
+
+def test_code_is_coloured_and_ends_with_its_last_line(site):
+    text = (site / "docs" / "methods.html").read_text()
+    assert '<span class="kn">from</span>' in text
+    assert "1.3])\n</pre>" in re.sub(r"</?span[^>]*>", "", text)
 
 
 def test_the_picture_is_what_its_script_makes():
