@@ -20,7 +20,10 @@ pytestmark = [
     ("changes", "message"),
     [
         ({"advantage_estimator": "copro"}, r"advantage_estimator: expected one of grpo, .*corpo, .* got 'copro'"),
-        ({"min_correct": None}, r"min_correct: expected the least reward .* got None; pass CorpoConfig\(min_correct="),
+        (
+            {"min_correct": None},
+            r"min_correct: expected .* got None; pass CorpoConfig.*, on a command line --min_correct,",
+        ),
         ({"min_correct": float("nan")}, r"min_correct: expected the least reward .* got nan"),
         ({"min_correct": float("inf")}, r"min_correct: expected the least reward .* got inf"),
         ({"floor_check_steps": 0}, r"floor_check_steps: expected at least 1, got 0"),

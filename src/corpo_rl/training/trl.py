@@ -101,7 +101,7 @@ def _check_threshold(min_correct: float | None, floor_check_steps: int) -> None:
     if min_correct is None or not np.isfinite(min_correct):
         raise UsageError(
             f"min_correct: expected the least reward that counts as correct, got {min_correct}; pass "
-            "CorpoConfig(min_correct=...), in units of your total reward"
+            "CorpoConfig(min_correct=...), on a command line --min_correct, in units of your total reward"
         )
     if floor_check_steps < 1:
         raise UsageError(f"floor_check_steps: expected at least 1, got {floor_check_steps}")
