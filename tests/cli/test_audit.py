@@ -239,6 +239,18 @@ def test_diff_of_logs_and_of_documents(log, tmp_path):
         assert f"{100 * share['a']:.1f}" in shown.stdout
 
 
+def test_diff_without_a_verdict_says_whose_and_what_to_pass(log, tmp_path):
+    saved = tmp_path / "a.json"
+    assert invoke(log, "--min-correct", FLOOR, "--format", "json", "--out", saved).exit_code == 0
+    found = run("diff", saved, log)
+    assert found.returncode == 2
+    assert found.stderr == (
+        f"error: {log}: nothing says which rollouts are correct; pass --min-correct or --correct-column (for a saved "
+        "document: when it is made)\n"
+    )
+    assert "not known in both" in found.stdout  # what can be said without it is said
+
+
 def test_diff_refuses_a_document_of_another_form(log, tmp_path):
     bad = tmp_path / "bad.json"
     bad.write_text('{"schema": "corpo-rl.audit/1", "n_rollouts": "many"}')

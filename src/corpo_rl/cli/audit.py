@@ -95,6 +95,8 @@ def diff(a: Path, b: Path, form: str, out: Path | None, force: bool, **options: 
 
     A and B are logs, read with the same options, or documents that `corpo-rl audit --format json` wrote.
 
+    Exit status: 0 done; 1 a log is bad; 2 the call is wrong, or nothing says which rollouts of A or B are correct.
+
     \b
     Examples:
       corpo-rl audit diff grpo/completions corpo/completions --min-correct 1
@@ -107,6 +109,12 @@ def diff(a: Path, b: Path, form: str, out: Path | None, force: bool, **options: 
     found = diff_audits(*documents, names=(str(a), str(b)), command=command_line())
     render = {"text": audit_diff_text, "md": audit_diff_markdown, "json": audit_diff_json, "html": audit_diff_html}
     write_out(render[form](found), out, force=force)
+    unjudged = [str(path) for path, document in zip((a, b), documents, strict=True) if document["correct_by"] is None]
+    if unjudged:
+        raise UsageError(
+            f"{' and '.join(unjudged)}: nothing says which rollouts are correct; pass --min-correct or "
+            "--correct-column (for a saved document: when it is made)"
+        )
 
 
 def _document(path: Path, options: dict[str, Any]) -> dict[str, Any]:
