@@ -88,7 +88,12 @@ def test_without_failures_a_share_of_them_is_undefined():
         ([], UsageError, "expected a log or --rewards, one of the two"),
         (["--rewards", "a:b"], UsageError, "expected LEVEL:SHARE"),
         (["--rewards", "1:0.5:3,2:0.5"], UsageError, "expected LEVEL:SHARE"),
-        (["--rewards", "1:0.5,2:0.4"], DataError, "a sum of 0.9"),
+        (
+            ["--rewards", "1:0.5,2:0.4"],
+            UsageError,
+            "--rewards: expected shares of at least 0 that sum to 1, found '1:0.",
+        ),
+        (["--rewards", "1:1.5,2:-0.5"], UsageError, "--rewards: expected shares of at least 0 that sum to 1"),
     ],
 )
 def test_what_cannot_be(arguments, error, message):

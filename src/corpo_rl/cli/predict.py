@@ -189,6 +189,10 @@ def _parsed(text: str) -> "tuple[NDArray[np.float64], NDArray[np.float64]]":
         levels, shares = zip(*pairs, strict=True)
     except ValueError:
         raise UsageError(f"--rewards: expected LEVEL:SHARE,LEVEL:SHARE,... with numbers, found {text[:60]!r}") from None
+    if min(shares) < 0 or abs(sum(shares) - 1) > 1e-6:
+        raise UsageError(
+            f"--rewards: expected shares of at least 0 that sum to 1, found {text[:60]!r}: {sum(shares):g}"
+        )
     return np.array(levels), np.array(shares)
 
 
