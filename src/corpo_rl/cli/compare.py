@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from corpo_rl.cli.extras import TRAINING, check_extras, needs_of_task
-from corpo_rl.cli.task_options import task_options, with_task
+from corpo_rl.cli.extras import SMALL, TRAINING, check_extras, needs_of_task
+from corpo_rl.cli.task_options import folder_of, task_options, with_task
 from corpo_rl.errors import UsageError
 
 if TYPE_CHECKING:
@@ -54,7 +54,11 @@ def _positive_list(text: str, flag: str) -> tuple[int, ...]:
     "psr, value, value_model, and any with +floor, +gate, +batch_std, +fixed=C or +phase behind it.",
 )
 @click.option("--seeds", default="0", show_default=True, help="Training seeds, with commas between them.")
-@click.option("--out", type=click.Path(path_type=Path), help="Folder of the experiment.  [default: runs/SCALE]")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    help="Folder of the experiment.  [default: runs/SCALE, or runs/TASK for another task than the scale's]",
+)
 @click.option("--steps", type=int, help="Optimizer steps of each run.")
 @click.option("--group-size", type=int, help="Completions per prompt.")
 @click.option("--prompts-per-step", type=int, help="Prompts per optimizer step.")
@@ -135,10 +139,10 @@ def compare(
     numbers = _positive_list(seeds, "--seeds")
     settings = _settings(SCALES[scale], options)
     check_together(settings, names)
-    small = [("gguf", "small")] if settings.policy == "smollm2" else []
+    small = SMALL if settings.policy == "smollm2" else ()
     check_extras("corpo-rl compare", [*small, *TRAINING, *needs_of_task(settings.task)])
     check_device(settings)
-    out = out or Path("runs") / scale
+    out = out or Path("runs") / folder_of(settings.task, scale=scale, preset_task=SCALES[scale].task)
     if force and (out / "experiment.json").exists():
         shutil.rmtree(out)
     settings = prepare(out, settings)

@@ -12,6 +12,7 @@ import click
 from corpo_rl.cli.best_of_n import best_of_n_options
 from corpo_rl.cli.extras import check_extras, needs_of_policies
 from corpo_rl.cli.ranking import CALLS_FILE, asking_options
+from corpo_rl.cli.task_options import PAIRS_FILE
 from corpo_rl.errors import DataError, UsageError
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
 RESULTS_FILE = "results.json"
 REPORT_FILE = "report.html"
-PAIRS_FILE = "pairs.jsonl"
 """The pairs in a folder that `pairs build` writes."""
 
 MINI = "mini"

@@ -4,15 +4,17 @@ from pathlib import Path
 
 import click
 
+from corpo_rl.cli.task_options import pairs_file
 
-@click.command("to-verl")
-@click.argument("file", metavar="PAIRS", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+
+@click.command("to-verl", short_help="Pairs as verl's parquet files.")
+@click.argument("file", metavar="PAIRS", type=click.Path(exists=True, path_type=Path))
 @click.option(
     "--out", type=click.Path(file_okay=False, path_type=Path), required=True, help="Folder for <split>.parquet."
 )
 @click.option("--force", is_flag=True, help="Replace files that exist.")
 def to_verl(file: Path, out: Path, force: bool) -> None:
-    """Write PAIRS as verl's parquet files, one for each split.
+    """Write PAIRS, a file or the folder of `pairs build`, as verl's parquet files.
 
     The prompt asks for two scores, as everywhere in corpo-rl; the labels are kept
     apart from it. The settings that make verl use data and reward are printed.
@@ -26,7 +28,7 @@ def to_verl(file: Path, out: Path, force: bool) -> None:
     from corpo_rl.records import TRAIN
     from corpo_rl.tasks.verifier import MIN_CORRECT
 
-    items = read_pairs(file)
+    items = read_pairs(pairs_file(file))
     files = write_verl_data(items, out, force=force)
     for split, path in files.items():
         click.echo(f"{sum(item.split == split for item in items):>7} pairs   {path}")

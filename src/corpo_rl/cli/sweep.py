@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from corpo_rl.cli.extras import TRAINING, check_extras, needs_of_task
-from corpo_rl.cli.task_options import task_options, with_task
+from corpo_rl.cli.extras import SMALL, TRAINING, check_extras, needs_of_task
+from corpo_rl.cli.task_options import folder_of, task_options, with_task
 from corpo_rl.errors import UsageError
 
 if TYPE_CHECKING:
@@ -75,7 +75,11 @@ DEFAULT_TRIALS = 20
 @click.option("--split", default="in_domain", show_default=True, help="Split whose items are halved to choose by.")
 @click.option("--sampler", default="tpe", show_default=True, metavar="NAME", help="tpe, random or grid.")
 @click.option("--sampler-seed", type=int, default=0, show_default=True, help="Decides which settings are tried.")
-@click.option("--out", type=click.Path(path_type=Path), help="Folder of the sweep.  [default: runs/sweep-SCALE]")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    help="Folder of the sweep.  [default: runs/sweep-SCALE, or runs/sweep-TASK]",
+)
 @click.option("--steps", type=int, help="Optimizer steps of each run.")
 @click.option("--prompts-per-step", type=int, help="Prompts per optimizer step at the preset's group size.")
 @click.option("--micro-batch", type=int, help="Most rollouts per forward and backward pass.")
@@ -151,8 +155,10 @@ def sweep(
     )
     n_trials = _n_trials(trials, dimensions, sampler)
     ray = [] if ray_address is None else [("ray", "ray")]
-    check_extras("corpo-rl sweep", [("optuna", "sweep"), *TRAINING, *needs_of_task(settings.task), *ray])
-    out = out or Path("runs") / f"sweep-{scale}"
+    small = SMALL if settings.policy == "smollm2" else ()
+    check_extras("corpo-rl sweep", [("optuna", "sweep"), *small, *TRAINING, *needs_of_task(settings.task), *ray])
+    name = folder_of(settings.task, scale=scale, preset_task=SCALES[scale].task)
+    out = out or Path("runs") / f"sweep-{name}"
     if force and (out / "sweep.json").exists():
         shutil.rmtree(out)
     with locked(out):

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from corpo_rl.cli.task_options import pairs_file
+
 if TYPE_CHECKING:
     from corpo_rl.tasks.base import Task
     from corpo_rl.tasks.proof import Example, Proof
@@ -17,7 +19,7 @@ SCHEMA = "corpo-rl.task/1"
 @click.command()
 @click.argument("task")
 @click.option(
-    "--data", "--pairs", type=click.Path(path_type=Path, dir_okay=False), help="File of pairs, rubric or code items."
+    "--data", "--pairs", type=click.Path(path_type=Path), help="File of pairs (or its folder), rubric or code items."
 )
 @click.option("--reward", help="Reward of mini and pairs: min_margin or brier.  [default: min_margin]")
 @click.option("--min-correct", type=float, help="Least reward that counts as correct.  [default: the task's]")
@@ -60,6 +62,8 @@ def task(
     from corpo_rl.report.task_text import task_text
     from corpo_rl.tasks.proof import prove
 
+    if data is not None and task == "pairs":
+        data = pairs_file(data)
     loaded = task_from_spec(task, data=data, reward=reward)
     if min_correct is not None:
         loaded.min_correct = min_correct
