@@ -370,3 +370,15 @@ def test_help_fits_a_terminal_and_shows_the_examples():
     assert shown.returncode == 0
     assert [line for line in shown.stdout.splitlines() if len(line) > 80] == []
     assert shown.stdout.count("corpo-rl pairs label") == 2
+
+
+@needs_sandbox
+@pytest.mark.parametrize(("field", "told"), [("text", True), ("completion", False)])
+def test_continuations_given_as_whole_answers_are_told(field, told, problems, tmp_path):
+    rows = [{"problem_id": name, field: body} for name in ("double", "triple") for body in ("    return x\n", "  x(\n")]
+    found = run(write(tmp_path / "c.jsonl", rows), "--problems", problems, "--out", tmp_path / "l.jsonl")
+    assert found.returncode == 0, found.stderr
+    hint = (
+        "4 were run alone though their problem has a prompt: an answer that continues the prompt belongs in the field"
+    )
+    assert (hint in found.stdout) is told

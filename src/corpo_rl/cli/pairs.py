@@ -21,13 +21,16 @@ DEFAULT_NAME = "pairs.jsonl"
 def pairs() -> None:
     """Build pairs files to train and judge a verifier on.
 
+    From answers with published labels: gsm8k. From problems with tests or known
+    answers: sample, label, build.
+
     \b
     Example:
       corpo-rl pairs gsm8k example_model_solutions.jsonl --out pairs.jsonl
     """
 
 
-@pairs.command()
+@pairs.command(short_help="Pairs from GSM8K's labelled model answers.")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option(
     "--out", type=click.Path(path_type=Path), required=True, help=f"File to write, or a folder for {DEFAULT_NAME}."

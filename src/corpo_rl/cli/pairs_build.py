@@ -10,7 +10,7 @@ import click
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
-@click.command()
+@click.command(short_help="Pairs of right and wrong answers, from labels.")
 @click.argument("labels", type=_FILE, nargs=-1, required=True)
 @click.option("--problems", type=_FILE, multiple=True, help="Problems of the labels; may be repeated.")
 @click.option("--other", type=_FILE, multiple=True, help="Labels of another domain; may be repeated.")

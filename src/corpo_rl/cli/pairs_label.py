@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
-@click.command()
+@click.command(short_help="Judge answers by their problems' tests, in a sandbox.")
 @click.argument("candidates", type=_FILE, nargs=-1, required=True)
 @click.option("--problems", type=_FILE, required=True, help="The problems with their tests.")
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), required=True, help="Labels file to write.")
@@ -74,6 +74,10 @@ def label(
     force: bool,
 ) -> None:
     """Judge CANDIDATES, answers to the problems, by the problems' own tests.
+
+    CANDIDATES are JSON lines with problem_id (or task_id) and the answer: `text`
+    where it stands alone, as `pairs sample` writes it, `completion` where it
+    continues the problem's prompt, as HumanEval's samples do.
 
     Programs run under bubblewrap, without network, home or writable files; the
     verdict is made outside their process. A candidate that could not be judged
@@ -169,6 +173,13 @@ def label(
     click.echo(labels_text(summary))
     if found.n_empty or found.n_unknown:
         click.echo(f"Left out: {found.n_empty:,} empty answers, {found.n_unknown:,} to problems that are not there.")
+    bare = {problem.problem_id for problem in usable.problems if problem.prompt}
+    n_whole = sum(one.problem_id in bare and not one.continues_prompt for one in found.candidates)
+    if n_whole and summary["statuses"].get("load_error", 0) * 2 >= summary["n_judged"] > 0:
+        click.echo(
+            f"Half of them or more do not load, and {n_whole:,} were run alone though their problem has a prompt: an "
+            'answer that continues the prompt belongs in the field "completion", not "text".'
+        )
     if usable.left_out:
         click.echo(
             f"Left out: {len(usable.left_out):,} problems that cannot be judged, the first: {usable.left_out[0]}"

@@ -9,7 +9,7 @@ from corpo_rl.cli.extras import check_extras, needs_of_policies
 from corpo_rl.errors import CorpoError
 
 
-@click.command()
+@click.command(short_help="Ask a model for answers to problems.")
 @click.argument("model")
 @click.argument("problems", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), required=True, help="Candidates file to write.")
