@@ -5,10 +5,8 @@ As a script it is one process of runs whose completions do not depend on the num
     torchrun --nproc_per_node N -m tests.training.test_steps FOLDER
 """
 
-import doctest
 import json
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -18,19 +16,17 @@ import pytest
 import torch
 from click.testing import CliRunner
 from datasets import Dataset
-from transformers import HfArgumentParser
 
 from corpo_rl.cli.main import cli
 from corpo_rl.core.advantages import corpo_advantages
 from corpo_rl.core.dynamics import reinforced_failure_share
 from corpo_rl.core.steps import rewards_to_go, step_corpo_advantages
-from corpo_rl.errors import DataError, FloorWarning, UsageError
-from corpo_rl.policies.mini import build_tokenizer, new_model
-from corpo_rl.training.steps import FORMS, StepConfig, StepTrainer
-from corpo_rl.training.trl import CorpoConfig
+from corpo_rl.policies.mini import build_tokenizer
+from corpo_rl.training.steps import FORMS
 
 from .equal_run import BATCH, GROUP, STEPS, reward, rollout
-from .support import GROUP_SIZE, MIN_CORRECT, Recorded, completion_log, graded, logged, prompts, settings, tenths
+from .step_support import THRESHOLDS, steps_of, train
+from .support import GROUP_SIZE, MIN_CORRECT, completion_log, logged, prompts, tenths
 from .support import train as train_plain
 
 pytestmark = [
@@ -40,39 +36,6 @@ pytestmark = [
 ]
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs/steps.md"
-THRESHOLDS = [0.4, 0.6, 0.4, 0.4]
-"""For up to four steps: completions have up to 8 characters, and steps 2."""
-
-
-def steps_of(text):
-    """Steps of two characters with one left out between them, worth 0.0 to 1.0; None for a few."""
-    pieces = [(start, min(start + 2, len(text))) for start in range(0, len(text), 3)]
-    worth = [tenths(text[start:end]) for start, end in pieces]
-    return [(start, end, None if one == 7 else one / 10) for (start, end), one in zip(pieces, worth, strict=True)]
-
-
-def judge(completions, texts, **_):
-    assert list(completions) == texts, "without a conversation the text is the completion"
-    return [steps_of(text) for text in texts]
-
-
-class RecordedSteps(Recorded, StepTrainer):
-    pass
-
-
-def trainer(folder, *, judge=judge, reward=graded, extra=None, kind=RecordedSteps, n_prompts=16, **changes):
-    torch.set_num_threads(1)
-    extra = {"train_dataset": prompts(n_prompts), "processing_class": build_tokenizer()} | (extra or {})
-    given = {"min_correct": MIN_CORRECT, "step_min_correct": THRESHOLDS} | changes
-    args = StepConfig(**settings(folder, **given))
-    return kind(model=new_model(0), reward_funcs=reward, args=args, step_reward_func=judge, **extra)
-
-
-def train(folder, **changes):
-    run = trainer(folder, **changes)
-    run.train()
-    return run
 
 
 def by_rollout(batch):
@@ -294,22 +257,6 @@ def test_turns_of_the_policy_are_steps_and_what_tools_wrote_gets_nothing(tmp_pat
         np.testing.assert_allclose(advantages, [first] * 3 + [0, 0] + [second] * 2, atol=1e-6)
 
 
-# Floors that separate nothing
-
-
-@pytest.mark.parametrize(
-    ("thresholds", "form", "message"),
-    [
-        (-1.0, "steps", "^steps: floor is inert: min_correct -1"),
-        (2.0, "both", "^steps: floor is saturated: no reward exceeded min_correct 2"),
-        ([-1.0, 0.6, 0.4, 0.4], "steps", "^step 0: floor is inert"),
-    ],
-)
-def test_a_floor_that_separates_nothing_is_told(tmp_path, thresholds, form, message):
-    with pytest.warns(FloorWarning, match=message):
-        train(tmp_path, step_min_correct=thresholds, step_form=form, floor_check_steps=2)
-
-
 # Several processes
 
 
@@ -397,90 +344,6 @@ def test_the_audit_reads_the_log(tmp_path):
     )
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout)["n_rollouts"] == 16
-
-
-# The page
-
-
-def test_the_examples_of_the_documentation():
-    assert doctest.testfile(str(PAGE), module_relative=False, raise_on_error=True).attempted == 9
-
-
-def test_the_trainer_of_the_documentation_runs_as_it_stands(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (code,) = re.findall(r"```python\n(from datasets.*?)```", PAGE.read_text(encoding="utf-8"), flags=re.DOTALL)
-    names = {}
-    exec(code, names)  # noqa: S102
-    entry = names["trainer"].state.log_history[-1]
-    assert entry["corpo/steps/reinforced_failure_share"] == 0.0
-    assert entry["corpo/steps/per_rollout"] > 0
-
-
-# Settings
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"step_min_correct": None}, r"step_min_correct: expected .* got None; pass StepConfig\(step_min_correct="),
-        ({"step_min_correct": []}, r"step_min_correct: expected .* got \[\]"),
-        ({"step_min_correct": float("nan")}, r"step_min_correct: expected .* got \[nan\]"),
-        ({"step_form": "dense"}, "step_form: expected one of both, steps, outcome, got 'dense'"),
-        ({"step_unit": "words"}, "step_unit: expected one of characters, tokens, turns, got 'words'"),
-        ({"outcome_weight": -1.0}, "outcome_weight: expected 0 or more, got -1.0"),
-        ({"step_discount": 1.5}, "step_discount: expected 0 to 1, got 1.5"),
-        ({"loss_type": "luspo", "importance_sampling_level": "sequence"}, "loss_type: 'luspo' wants one advantage for"),
-        ({"off_policy_mask_threshold": 0.5}, "off_policy_mask_threshold: 0.5 wants one advantage for each rollout"),
-        ({"min_correct": None}, "min_correct: expected the least reward that counts as correct"),
-    ],
-)
-def test_refused(changes, message):
-    with pytest.raises(UsageError, match=message):
-        StepConfig(**settings("unused", **({"min_correct": 0.5, "step_min_correct": [0.5]} | changes)))
-
-
-def test_settings_that_the_outcome_alone_may_have():
-    given = {"min_correct": 0.5, "step_min_correct": 0.5, "step_form": "outcome", "off_policy_mask_threshold": 0.5}
-    assert StepConfig(**settings("unused", **given)).step_min_correct == [0.5]
-
-
-def test_flags_of_a_command_line():
-    flags = "--output_dir unused --use_cpu true --bf16 false --min_correct 0.5 --step_min_correct 0.5 0.25"
-    (config,) = HfArgumentParser(StepConfig).parse_args_into_dataclasses(
-        [*flags.split(), "--step_form", "steps", "--step_unit", "tokens", "--num_generations", "4"]
-    )
-    assert (config.step_min_correct, config.step_form, config.step_unit) == ([0.5, 0.25], "steps", "tokens")
-
-
-def test_a_trainer_without_its_config_or_its_function():
-    with pytest.raises(UsageError, match="args: expected a StepConfig, got CorpoConfig; it adds step_min_correct"):
-        StepTrainer("unused", graded, CorpoConfig(**settings("unused", min_correct=0.5)), step_reward_func=judge)
-    args = StepConfig(**settings("unused", min_correct=0.5, step_min_correct=0.5))
-    with pytest.raises(UsageError, match="step_reward_func: expected a function that rewards steps, got NoneType"):
-        StepTrainer("unused", graded, args)
-
-
-@pytest.mark.parametrize(
-    ("judge", "changes", "message"),
-    [
-        (lambda texts, **_: [[]], {}, "step_reward_func: expected steps for each of 8 completions, got 1"),
-        (
-            lambda texts, **_: [[(0, 99, 1.0)]] * len(texts),
-            {},
-            "step_reward_func, completion 0, step 0: expected a range within 0 and . characters, .* got 0 to 99",
-        ),
-        (
-            lambda texts, **_: [[(0, 0, 1.0)] * 3] * len(texts),
-            {"step_min_correct": [0.5, 0.5]},
-            "step_min_correct: a rollout has 3 steps, got thresholds for 2; give one for all",
-        ),
-        (lambda texts, turns, **_: [[]] * len(texts), {"step_unit": "turns"}, "expected a reward for each of 1 turns"),
-    ],
-)
-def test_what_the_function_may_not_return(tmp_path, judge, changes, message):
-    run = trainer(tmp_path, judge=judge, **changes)
-    with pytest.raises(DataError, match=message):
-        run.train()
 
 
 if __name__ == "__main__":
