@@ -1,6 +1,6 @@
 """Several reward functions in TRL, one of which means correctness: `ComponentsConfig` and `ComponentsTrainer`.
 
-    args = ComponentsConfig(correctness="solved", min_correct=1.0, reward_weights=[1.0, 0.2, 0.1], ...)
+    args = ComponentsConfig(correctness="solved", min_correct=0.5, reward_weights=[1.0, 0.2, 0.1], ...)
     ComponentsTrainer(model, reward_funcs=[solved, well_formed, short], args=args, ...).train()
 
 The reward functions are the components, `reward_weights` their weights. The rule, and what it promises, is
