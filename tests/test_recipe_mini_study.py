@@ -191,3 +191,82 @@ def test_numbers_of_the_page_counted_again(results):
     assert row("1")["interval"]["value"] == pytest.approx(np.mean(shares), abs=1e-6)
     for run in corpo + runs("static", 0.2):
         assert sum(run["series"]["failed_up"]["0.2"]) == 0
+
+
+@WAS_RUN
+def test_what_the_pages_say_in_words(recipe, results):
+    """Each sentence of "In words" and of the front page, from the verdicts."""
+    words, front = " ".join(PAGE.split()), " ".join(FRONT.split())
+    kind = {
+        (reward, threshold): name
+        for reward, thresholds in recipe.PLAN.thresholds.items()
+        for name, threshold in zip(("natural", "strict", "lenient"), thresholds, strict=True)
+    }
+
+    def rows(*keys, reward=None, only=("natural", "strict", "lenient")):
+        return [
+            row
+            for row in results["verdicts"]
+            if row["key"] in keys
+            and (reward is None or row["reward"] == reward)
+            and (row["reward"] is None or kind[row["reward"], row["threshold"]] in only)
+        ]
+
+    def said(*keys, **which):
+        return [row["verdict_of_all"] for row in rows(*keys, **which)]
+
+    def values(*keys, **which):
+        return [row["interval"]["value"] for row in rows(*keys, **which)]
+
+    some = ("natural", "strict")
+    shares = [f"{100 * value:.0f} %" for value in sorted(values("1", only=some))]
+    assert f"between {shares[0]} and {shares[-1]} of the failed rollouts" in words
+    assert f"GRPO reinforced {shares[0]} to {shares[-1]} of its early failures" in front
+    assert max(values("1", only=("lenient",))) < 0.01
+    assert set(said("2a", "2b", only=some)) == {"supported"}
+    assert set(said("2a", "2b", only=("lenient",))) == {"not supported"}
+    assert set(said("3c", only=("natural", "lenient"))) == {"supported"}
+    assert sorted(said("3b")) == ["supported"] * 2 + ["undecided"] * 4
+
+    static, corpo = ("4a", "4b", "4c", "4d"), ("4e", "4f", "4g", "4h")
+    assert said(*static, *corpo, reward="min_margin") == ["undecided"] * 24
+    above, below = (rows(key, reward="brier", only=("natural",))[0] for key in ("4e", "4g"))
+    assert (above["verdict_of_all"], below["verdict_of_all"]) == ("supported", "not supported")
+    assert f"CoRPO is {above['interval']['value']:.2f} above GRPO in pass@1 out of domain" in words
+    assert f"and {-below['interval']['value']:.2f} *below* it in the other domain" in words
+    lenient = said(*corpo, reward="brier", only=("lenient",))
+    strict = said(*corpo, reward="brier", only=("strict",))
+    assert (lenient.count("supported"), lenient.count("not supported")) == (3, 0)
+    assert (strict.count("not supported"), strict.count("supported")) == (3, 0)
+
+    of_floor = said(*(f"6{letter}" for letter in "abcdefgh"))
+    assert len(of_floor) == 48
+    assert "supported" not in of_floor
+    assert said("5") == ["undecided"] * 6
+    (cost,) = rows("7")
+    ratio, high = (np.exp(cost["interval"][end]) for end in ("value", "high"))
+    assert f"takes {ratio:.2f} times GRPO's, with an interval up to {high:.2f}" in words
+    assert cost["verdict_of_all"] == "undecided"
+    unmet = {row["key"] for row in results["verdicts"] if row["key"][0] == "F" and row["verdict_of_all"] != "supported"}
+    assert unmet == {"F3c"}
+
+    late = results["plan"]["sizes"]["late"] // results["plan"]["sizes"]["bin"]
+
+    def failing(method, reward, threshold, trained_under):
+        """Share of the rollouts of the late steps that failed, over seeds."""
+        runs = [
+            run["series"]
+            for run in results["runs"]
+            if (run["part"], run["base"], run["reward"], run["method"], run["threshold"])
+            == ("main", "mini", reward, method, trained_under)
+        ]
+        rollouts = late * results["plan"]["sizes"]["bin"] * results["plan"]["sizes"]["prompts"] * 8
+        return np.mean([sum(series["failed"][f"{threshold:g}"][-late:]) for series in runs]) / rollouts
+
+    strict_ones = [cell for cell, name in kind.items() if name == "strict"]
+    floored = [failing(method, *cell, cell[1]) for cell in strict_ones for method in ("static", "corpo", "loo_corpo")]
+    plain = [failing("grpo", *cell, None) for cell in strict_ones]
+    assert f"{100 * min(floored):.0f} % to {100 * max(floored):.0f} % of the rollouts of the late steps" in words
+    assert f"of GRPO's {100 * min(plain):.0f} % to {100 * max(plain):.0f} %" in words
+    (brier,) = [cell for cell in strict_ones if cell[0] == "brier"]
+    assert f"fails in {100 * failing('dr_grpo', *brier, None):.0f} % too" in words

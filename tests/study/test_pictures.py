@@ -44,7 +44,7 @@ def test_points_lie_where_the_numbers_say():
     assert method == "static"
     runs = STUDY.runs("min_margin", "static", 0.2).values()
     ratios = [math.log((run["series"]["up"][3] + 0.5) / (run["series"]["down"][3] + 0.5)) for run in runs]
-    low, high = math.log(0.05), math.log(12)
+    low, high = math.log(0.001), math.log(1000)
     assert points[3][0] == pytest.approx(LEFT + WIDTH * 3.5 / 12, abs=0.06)
     expected = TOP + HEIGHT * (1 - (sum(ratios) / len(ratios) - low) / (high - low))
     assert points[3][1] == pytest.approx(expected, abs=0.06)

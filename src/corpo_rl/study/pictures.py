@@ -54,21 +54,21 @@ def pictures(study: Study, found: Sequence[Mapping[str, Any]]) -> dict[str, str]
         found: Verdicts on the claims.
     """
     methods = list(study.results["plan"]["methods"])
-    ratios = [(math.log(value), f"{value:g}") for value in (0.125, 0.25, 0.5, 1, 2, 4, 8)]
-    shares = [(value / 10, f"{10 * value} %") for value in range(0, 8, 2)]
+    ratios = [(math.log(value), f"{value:g}") for value in (0.001, 0.01, 0.1, 1, 10, 100, 1000)]
+    shares = [(value / 10, f"{10 * value} %") for value in range(0, 12, 2)]
     return {
         "r_count.svg": _grid(
             study,
             methods,
             "r_count: rollouts pushed up for each one pushed down",
-            _Axis(math.log(0.05), math.log(12), ratios),
+            _Axis(math.log(0.001), math.log(1000), ratios),
             lambda runs, threshold: _log_ratios(runs),
         ),
         "reinforced.svg": _grid(
             study,
             [method for method in methods if method not in FLOORED],
             "Share of the failed rollouts with an advantage above 0",
-            _Axis(0.0, 0.6, shares),
+            _Axis(0.0, 1.0, shares),
             _reinforced,
         ),
         "differences.svg": _differences(study, found),
