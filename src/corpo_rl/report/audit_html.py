@@ -22,6 +22,7 @@ from corpo_rl.report.audit_tables import (
     reading,
     remarks,
     threshold_sentences,
+    with_next_below,
     zero_variance,
 )
 from corpo_rl.report.audit_text import actions, evidence
@@ -40,6 +41,7 @@ from corpo_rl.report.audit_view import (
     shown,
     shown_lines,
     status_counts,
+    threshold_text,
     verdict,
 )
 from corpo_rl.report.markup import class_html, minus, prose_html, text_html
@@ -294,7 +296,9 @@ def _thresholds(audit: Document) -> str:
     title = "Thresholds to choose from" if audit["correct_by"] is None else "Thresholds"
     if not levels:
         return f'<h2 id="thresholds">{title}</h2>\n<div class="told">{told}<p>No reward is known.</p></div>'
-    rows = "".join(_level(row, own=row["min_correct"] == audit["min_correct"]) for row in levels)
+    rows = "".join(
+        _level(row, below, own=row["min_correct"] == audit["min_correct"]) for below, row in with_next_below(levels)
+    )
     return f"""<h2 id="thresholds">{title}</h2>
 <div class="told">{told}</div>
 <p class="caption">{say_html(levels_caption(audit))}</p>
@@ -305,9 +309,9 @@ def _thresholds(audit: Document) -> str:
 <tbody>{rows}</tbody></table>"""
 
 
-def _level(row: Mapping[str, Any], *, own: bool) -> str:
+def _level(row: Mapping[str, Any], below: float | None, *, own: bool) -> str:
     value = row["reinforced_failure_share"]
-    label = minus(level(row["min_correct"])) + (" *" if own else "")
+    label = minus(threshold_text(row["min_correct"], below)) + (" *" if own else "")
     state = text_html(shown(row["floor_state"], 20))
     return f"""<tr{class_html("own" if own else "")}><th scope="row">{label}</th>
 <td class="figure">{count(row["n_failed"])} <small>{count(row["n_correct"])}</small></td>

@@ -1,6 +1,6 @@
 """The tables of an audit, as words: the same cells in the terminal, in Markdown and in HTML."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,6 +16,7 @@ from corpo_rl.report.audit_view import (
     picked,
     share,
     shown,
+    threshold_text,
     whose,
 )
 
@@ -205,7 +206,7 @@ def levels_table(audit: Document) -> Table | None:
         return None
     rows = tuple(
         (
-            level(row["min_correct"]) + (" *" if row["min_correct"] == audit["min_correct"] else ""),
+            threshold_text(row["min_correct"], below) + (" *" if row["min_correct"] == audit["min_correct"] else ""),
             count(row["n_failed"]),
             count(row["n_correct"]),
             count(row["n_reinforced_failures"]),
@@ -213,10 +214,15 @@ def levels_table(audit: Document) -> Table | None:
             share(row["floored_group_share"]),
             shown(row["floor_state"], 20),
         )
-        for row in found
+        for below, row in with_next_below(found)
     )
     head = ("min_correct", "failed", "correct", "reinforced", "share", "groups under", "floor")
     return Table("Thresholds", head, rows, levels_caption(audit), words=(6,))
+
+
+def with_next_below(levels: Sequence[Document]) -> list[tuple[float | None, Document]]:
+    """Rows of the table of thresholds, each after the threshold of the row before; None before the first."""
+    return list(zip([None, *(row["min_correct"] for row in levels)], levels, strict=False))
 
 
 def levels_caption(audit: Document) -> str:

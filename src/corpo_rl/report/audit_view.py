@@ -4,6 +4,7 @@ import re
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from decimal import ROUND_FLOOR, Decimal
 from typing import Any, Final
 
 Document = Mapping[str, Any]
@@ -169,6 +170,28 @@ def figure(value: float | None) -> str:
 def level(value: float | None) -> str:
     """A reward or threshold as it is, to six digits."""
     return "n/a" if value is None else f"{value:.6g}"
+
+
+def threshold_text(value: float, below: float | None) -> str:
+    """A threshold in as few digits as say the same of the log: `--min-correct` with this text gives its row.
+
+    Args:
+        value: The threshold.
+        below: The next smaller reward that the text must stay above; None for the least one.
+
+    Example:
+        >>> threshold_text(0.6, 0.5), threshold_text(0.5955555555555555, 0.4), threshold_text(2 / 3, 0.6666666)
+        ('0.6', '0.595555', '0.66666666')
+    """
+    nearest = float(f"{value:.6g}")
+    if nearest <= value and (below is None or nearest > below):
+        return f"{value:.6g}"
+    exact = Decimal(value)
+    for digits in range(6, 18):
+        cut = float(exact.quantize(Decimal(1).scaleb(exact.adjusted() - digits + 1), ROUND_FLOOR))
+        if below is None or below < cut:
+            return f"{cut:.{digits}g}"
+    return repr(value)
 
 
 def shown(text: object, limit: int = LONGEST_NAME) -> str:
