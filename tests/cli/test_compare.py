@@ -40,7 +40,7 @@ def test_choices_written_out_for_a_quick_help_are_the_real_ones():
         (["--task=code"], "--data: expected the path of a file of problems with tests for the task code"),
         (["--task=code", "--data", "x.jsonl", "--reward=brier"], "--reward: the task 'code' has a reward of its own"),
         (["--task=nonsense"], "--task: expected mini, pairs, rubric, code"),
-        (["--task=absent.py:Task"], "--task: expected mini, pairs, rubric, code.* got '/.*/absent.py:Task'"),
+        (["--task=absent.py:Task"], "--task: expected a Python file with a Task class, found no file /.*/absent.py;"),
     ],
 )
 def test_a_task_that_cannot_be_had_is_told_before_anything_is_made(tmp_path, arguments, message):

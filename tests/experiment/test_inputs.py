@@ -73,7 +73,7 @@ def test_a_task_of_the_users_own(task_file, tmp_path):
         ("{file}:Half", "is not a Task, it lacks min_correct, unparsable_reward, items"),
         ("{file}:None", "has no class"),
         ("nonsense", "expected mini, pairs, rubric, code, puzzles:NAME.* or FILE.py:NAME"),
-        ("/no/such.py:X", "expected mini, pairs, rubric, code, puzzles:NAME.* or FILE.py:NAME"),
+        ("/no/such.py:X", "expected a Python file with a Task class, found no file /no/such.py"),
     ],
 )
 def test_what_is_no_task_is_told(task_file, tmp_path, spec, message):

@@ -131,6 +131,14 @@ def test_folders_that_hold_no_model_are_named(tmp_path):
         load_policy(str(tmp_path))
 
 
+@pytest.mark.parametrize("spec", ["./my-verifier", "/no/where", "runs/mini/policy", "../up"])
+def test_a_path_that_is_not_there_is_no_question_to_the_hub(spec):
+    with pytest.raises(
+        DataError, match=f"^{spec}: expected a folder with a model, found no such folder; check the path"
+    ):
+        load_policy(spec)
+
+
 def test_an_unreachable_hub_is_one_line(monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)  # or it retries for a minute
     with pytest.raises(DataError, match="no-such-owner/no-such-model: expected a model folder, or an id") as caught:

@@ -147,8 +147,10 @@ def _puzzles(spec: str) -> Task:
 def _user_task(spec: str) -> Task:
     """An instance of the class NAME in the file of "FILE.py:NAME", the user's own code."""
     path, _, name = spec.rpartition(":")
-    if not path.endswith(".py") or not Path(path).is_file():
+    if not path.endswith(".py"):
         raise UsageError(f"--task: expected {TASK_FORMS}, got {spec!r}")
+    if not Path(path).is_file():
+        raise UsageError(f"--task: expected a Python file with a Task class, found no file {path}; check the path")
     module_spec = importlib.util.spec_from_file_location("corpo_rl_user_task", path)
     assert module_spec is not None
     assert module_spec.loader is not None

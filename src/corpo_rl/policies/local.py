@@ -220,6 +220,8 @@ def load_policy(spec: str) -> LocalPolicy:
     is_folder = Path(source).is_dir()
     if is_folder and not (Path(source) / "config.json").is_file():
         raise DataError(f"{source}: expected a folder with a model, found no config.json; save_pretrained() writes one")
+    if not is_folder and (spec.startswith((".", "/", "~")) or spec.count("/") > 1):
+        raise DataError(f"{spec}: expected a folder with a model, found no such folder; check the path")
     try:
         with no_progress_bars():
             tokenizer = load_tokenizer(source)
