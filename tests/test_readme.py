@@ -83,16 +83,19 @@ def test_every_command_shown_exists_with_its_options():
 
 
 def test_links_lead_to_files_and_headings_of_ours():
-    headings = {
-        re.sub(r"[^a-z0-9 -]", "", line.lstrip("# ").lower()).replace(" ", "-")
-        for line in README.splitlines()
-        if line.startswith("#")
-    }
+    def headings(page):
+        return {
+            re.sub(r"[^a-z0-9 -]", "", line.lstrip("# ").lower()).replace(" ", "-")
+            for line in page.splitlines()
+            if line.startswith("#")
+        }
+
     for target in re.findall(r"\]\(([^)]+)\)", README):
-        if target.startswith("#"):
-            assert target[1:] in headings, target
-        elif not target.startswith("http"):
-            assert (ROOT / target).exists(), target
+        path, _, heading = target.partition("#")
+        if not target.startswith("http"):
+            assert (ROOT / path).exists(), target
+            if heading:
+                assert heading in headings((ROOT / path).read_text() if path else README), target
 
 
 @pytest.fixture
