@@ -1,7 +1,6 @@
 """The recipe of correctness, form and length: it runs, and its page says what it found."""
 
 import doctest
-import importlib.util
 import json
 import re
 import subprocess
@@ -10,18 +9,15 @@ from pathlib import Path
 
 import pytest
 
+from .scripts import load_script
+
 ROOT = Path(__file__).parent.parent
 RECIPE = ROOT / "recipes/components"
 
 
 @pytest.fixture(scope="module")
 def recipe():
-    spec = importlib.util.spec_from_file_location("recipe_components", RECIPE / "run.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    yield module
-    del sys.modules[spec.name]
+    return load_script(RECIPE / "run.py")
 
 
 def test_a_small_run_of_it(recipe, tmp_path):

@@ -1,6 +1,5 @@
 """The page of CoRPO's kin shows the numbers that its file holds, and the file is what a comparison gives."""
 
-import importlib.util
 import json
 from pathlib import Path
 
@@ -9,6 +8,8 @@ import pytest
 from corpo_rl.core.methods import BASES, parse_method
 from corpo_rl.experiment.settings import VALUE_METHODS
 
+from .scripts import load_script
+
 RECIPE = Path(__file__).parent.parent / "recipes" / "kin"
 PAGE = (RECIPE / "README.md").read_text()
 FOUND = json.loads((RECIPE / "numbers.json").read_text())
@@ -16,10 +17,7 @@ FOUND = json.loads((RECIPE / "numbers.json").read_text())
 
 @pytest.fixture(scope="module")
 def figures():
-    spec = importlib.util.spec_from_file_location("kin_figures", RECIPE / "figures.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_script(RECIPE / "figures.py")
 
 
 def test_the_tables_are_those_of_the_numbers(figures):

@@ -1,6 +1,5 @@
 """The recipe of rewards for every step: it runs and goes on, and its page says what it found."""
 
-import importlib.util
 import json
 import re
 import subprocess
@@ -10,18 +9,15 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from .scripts import load_script
+
 ROOT = Path(__file__).parent.parent
 RECIPE = ROOT / "recipes/mini-steps"
 
 
 @pytest.fixture(scope="module")
 def recipe():
-    spec = importlib.util.spec_from_file_location("recipe_mini_steps", RECIPE / "run.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    yield module
-    del sys.modules[spec.name]
+    return load_script(RECIPE / "run.py")
 
 
 def run(*arguments):

@@ -1,9 +1,7 @@
 """The study of CoRPO's claims: it runs, goes on where it was stopped, and its page shows what its results hold."""
 
-import importlib.util
 import json
 import re
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +15,8 @@ from corpo_rl.study.plan import PARTS
 from corpo_rl.study.quantities import Study
 from corpo_rl.study.tables import generated, short_table
 
+from .scripts import load_script
+
 RECIPE = Path(__file__).parent.parent / "recipes" / "mini-study"
 PAGE = (RECIPE / "README.md").read_text()
 FRONT = (RECIPE.parent.parent / "README.md").read_text()
@@ -28,12 +28,7 @@ WAS_RUN = pytest.mark.skipif(
 
 @pytest.fixture(scope="module")
 def recipe():
-    spec = importlib.util.spec_from_file_location("recipe_mini_study", RECIPE / "run.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    yield module
-    del sys.modules[spec.name]
+    return load_script(RECIPE / "run.py")
 
 
 def part_of_page(name):

@@ -1,9 +1,7 @@
 """The small study: its commands are ones the command line takes, it goes on, and its page is what its results say."""
 
-import importlib.util
 import json
 import re
-import sys
 from pathlib import Path
 from statistics import mean
 
@@ -13,6 +11,8 @@ from click.testing import CliRunner
 from corpo_rl.cli.compare import compare
 from corpo_rl.cli.pairs_build import build
 
+from .scripts import load_script
+
 RECIPE = Path(__file__).parent.parent / "recipes/small-study"
 PAGE = (RECIPE / "README.md").read_text()
 WORDS = " ".join(PAGE.split())
@@ -20,12 +20,7 @@ WORDS = " ".join(PAGE.split())
 
 @pytest.fixture(scope="module")
 def recipe():
-    spec = importlib.util.spec_from_file_location("recipe_small_study", RECIPE / "run.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    yield module
-    del sys.modules[spec.name]
+    return load_script(RECIPE / "run.py")
 
 
 @pytest.fixture
@@ -126,3 +121,20 @@ def test_the_table_of_dynamics_counted_again(results):
             assert abs(int(text) - value) <= 0.5, "shown without decimals"
         if method == "corpo":
             assert shares == [0] * len(shares)
+
+
+def test_what_the_page_says_of_the_first_phase(results):
+    """Every group under the threshold, and answers that do not parse."""
+    for run in results["runs"]:
+        assert set(run["curves"]["floored_group_share"]) == {1.0}
+    failed = {
+        method: [
+            run["evaluation"][split]["measures"]["parse_failure_rate"]["value"]
+            for run in results["runs"]
+            if run["method"] == method
+            for split in results["splits"]
+        ]
+        for method in ("grpo", "corpo")
+    }
+    assert len(failed["corpo"]) == 6
+    assert mean(failed["corpo"]) > 2 * mean(failed["grpo"])

@@ -37,8 +37,8 @@ COMPARE = {
 }
 """Options of `compare`; the rest is its preset `small`."""
 
-LIKE = {"reinforced": "reinforced_failure_share", "r_count": "r_count", "floored": "floored_group_share"}
-"""Columns of the table of dynamics, and the curves they are of."""
+CURVES = ("reinforced_failure_share", "r_count", "floored_group_share")
+"""What the table of dynamics shows, column by column."""
 
 
 def carry_out(*arguments: str | Path) -> None:
@@ -68,9 +68,7 @@ def dynamics(results: Mapping[str, Any]) -> str:
     rows = ["| method | seed | failed rollouts pushed up | r_count | groups under the floor | seconds |"]
     rows.append("|---|---|---|---|---|---|")
     for run in results["runs"]:
-        reinforced, ratio, floored = (
-            [value for value in run["curves"][name] if value is not None] for name in LIKE.values()
-        )
+        reinforced, ratio, floored = ([value for value in run["curves"][name] if value is not None] for name in CURVES)
         rows.append(
             f"| `{run['method']}` | {run['seed']} | {_spread(reinforced, 100, ' %')} | {_spread(ratio, 1, '')} | "
             f"{_spread(floored, 100, ' %')} | {run['train_seconds']:.0f} |"

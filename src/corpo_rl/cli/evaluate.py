@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 RESULTS_FILE = "results.json"
 REPORT_FILE = "report.html"
-"""The pairs in a folder that `pairs build` writes."""
 
 MINI = "mini"
 """In the place of a pairs file: the sums of the embedded policy."""
