@@ -5,6 +5,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from collections import deque
 from pathlib import Path
 
 import pytest
@@ -124,6 +125,16 @@ def test_a_failure_names_the_run_and_leaves_no_process(started, tmp_path, before
     started()
     run_jobs(tmp_path, JOBS, side_by_side=2, n_later=0, say=lambda line: None)
     assert all(record_path(tmp_path, job.run).exists() for job in JOBS)
+
+
+def test_a_process_that_is_ended_because_of_another_is_not_blamed(tmp_path, monkeypatch):
+    """A failure has the others killed, and their ends may arrive before it is told."""
+    crew = side_by_side._Crew(tmp_path, deque(JOBS), n_before=0, n_later=0, say=lambda line: None)
+    for number, reason in enumerate(("KeyError: x", "its process ended with exit code -9")):
+        monkeypatch.setattr(side_by_side, "_asked", lambda *_, reason=reason: {"error": reason})
+        assert not crew._done(JOBS[number], None, number)
+    with pytest.raises(StudyError, match=f"{JOBS[0].run.name}: KeyError: x; see .*worker-0.log"):
+        crew.work(0)
 
 
 def test_an_interrupt_leaves_no_process(started, tmp_path, monkeypatch):

@@ -117,8 +117,9 @@ class _Crew:
         answer = _asked(job, process)
         with self._lock:
             if "error" in answer:
-                log = _log_path(self._out, number)
-                self._failure = f"{job.run.name}: {answer['error']}; see {log}. The same command goes on from here"
+                if self._failure is None:  # later ones were ended because of the first
+                    log = _log_path(self._out, number)
+                    self._failure = f"{job.run.name}: {answer['error']}; see {log}. The same command goes on from here"
                 return False
             self._n_done += 1
             left = self._n_here - self._n_done + self._n_later
